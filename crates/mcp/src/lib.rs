@@ -1,1 +1,50 @@
-//! Sluicegate mcp.
+//! Tools and transports of Sluicegate over the official MCP SDK (rmcp).
+//!
+//! A [`Tool`] is usually written by the macros `#[tools]` and `#[tool]`; its parameters are [`Argument`]s or made
+//! [`FromCall`], and what it returns is a [`ToolOutput`]. All tools of a server form a [`Registry`]. A gate lets a call
+//! through by handing out [`Admitted`], and [`call_scope()`] runs it. This crate knows nothing of tenants, limits or
+//! databases: whatever the gate needs to keep for the length of a call is a [`Ticket`].
+
+mod admitted;
+mod arguments;
+mod call;
+mod call_scope;
+mod context;
+mod envelope;
+mod error;
+mod from_call;
+mod handler;
+mod http;
+mod output;
+mod parameter;
+mod passage;
+mod registry;
+mod schema;
+mod stdio;
+mod tool;
+mod validation;
+
+pub use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+
+pub use crate::admitted::{Admitted, Outcome, Ticket};
+pub use crate::call::Call;
+pub use crate::call_scope::call_scope;
+pub use crate::context::CallContext;
+pub use crate::envelope::{Envelope, Kind};
+pub use crate::error::{OrToolError, ToolError};
+pub use crate::from_call::{FromCall, Params};
+pub use crate::handler::ServerInfo;
+pub use crate::http::HttpEndpoint;
+pub use crate::output::{Json, ToolOutput};
+pub use crate::parameter::Argument;
+pub use crate::passage::{Passage, Visible};
+pub use crate::registry::{Registry, RegistryError, ToolIndex};
+pub use crate::schema::InputSchema;
+pub use crate::stdio::{StdioGate, StdioPassage, StdioRefusal, StdioRequest, serve_stdio, serve_stream};
+pub use crate::tool::{FreeTool, Tool, ToolSet};
+
+/// What the macros' output names. No part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::parameter::{IsArgument, IsFromCall, IsNeither, MadeFromCall, OneArgument, Parameter};
+}

@@ -1,0 +1,123 @@
+//! Who acts, and what they may do.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ControlError;
+use crate::ids::TenantId;
+
+/// What an actor may do, least first: each role may do all that the ones before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Read.
+    Viewer,
+    /// Read, and change tenants, agents, keys, plans and limits.
+    Operator,
+    /// Everything.
+    Owner,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Owner => "owner",
+        })
+    }
+}
+
+/// Where an actor's role holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// In the whole server.
+    Global,
+    /// Inside one tenant. Whatever is outside does not exist for this actor.
+    Tenant(TenantId),
+}
+
+/// Who asks for a use case: every one takes an actor, checks it, and writes it into the
+/// audit log.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    label: String,
+    role: Role,
+    reach: Reach,
+    address: Option<String>,
+    request_id: Option<String>,
+}
+
+impl Actor {
+    /// Whoever runs the command line, by the name of their account on the machine. They
+    /// can open the database file, so they own the server.
+    pub fn cli(user: &str) -> Self {
+        Self::new("cli", user, Role::Owner, Reach::Global)
+    }
+
+    /// A part of the server that acts on its own, such as the tool registry.
+    pub fn system(part: &str) -> Self {
+        Self::new("system", part, Role::Owner, Reach::Global)
+    }
+
+    /// A person who has signed in.
+    pub fn user(name: &str, role: Role, reach: Reach) -> Self {
+        Self::new("user", name, role, reach)
+    }
+
+    fn new(kind: &str, name: &str, role: Role, reach: Reach) -> Self {
+        let label = format!("{kind}:{name}");
+        Self { label, role, reach, address: None, request_id: None }
+    }
+
+    /// Adds where a request came from, for the audit log.
+    #[must_use]
+    pub fn with_request(mut self, address: Option<String>, request_id: Option<String>) -> Self {
+        self.address = address;
+        self.request_id = request_id;
+        self
+    }
+
+    /// How the actor is written in the audit log: `cli:root`, `user:alice`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    pub(crate) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    pub(crate) fn request_id(&self) -> Option<&str> {
+        self.request_id.as_deref()
+    }
+
+    /// The tenant the actor is confined to.
+    pub(crate) const fn confined_to(&self) -> Option<TenantId> {
+        match self.reach {
+            Reach::Global => None,
+            Reach::Tenant(tenant) => Some(tenant),
+        }
+    }
+
+    /// Whether things of `tenant` exist for this actor.
+    pub(crate) fn sees(&self, tenant: TenantId) -> bool {
+        self.confined_to().is_none_or(|own| own == tenant)
+    }
+
+    /// Refuses an actor without at least this role.
+    pub(crate) fn require(&self, needed: Role) -> Result<(), ControlError> {
+        if self.role >= needed {
+            return Ok(());
+        }
+        Err(ControlError::Forbidden { actor: self.label.clone(), needed, global: false })
+    }
+
+    /// Refuses an actor without at least this role in the whole server.
+    pub(crate) fn require_global(&self, needed: Role) -> Result<(), ControlError> {
+        if self.role >= needed && self.confined_to().is_none() {
+            return Ok(());
+        }
+        Err(ControlError::Forbidden { actor: self.label.clone(), needed, global: true })
+    }
+}

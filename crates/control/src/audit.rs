@@ -1,0 +1,242 @@
+//! The audit log: who changed what, when, from what to what.
+//!
+//! The log is append-only, and each entry carries the hash of the one before it, so an
+//! entry cannot be altered, removed or slipped in without breaking every hash after it.
+//! The hash of the newest entry is kept apart, so that a cut-off end is found as well.
+//! Whoever can rewrite the whole database can also rewrite the whole chain; keep a copy
+//! of the newest hash elsewhere to rule that out.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::actor::{Actor, Role};
+use crate::control::Control;
+use crate::db::{Transaction, args};
+use crate::error::ControlError;
+use crate::ids::{AuditId, TenantId};
+use crate::json::JsonText;
+use crate::page::{Page, PageRequest};
+use crate::tenants::{self, TenantRef};
+
+/// One line of the audit log.
+#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
+pub struct AuditEntry {
+    /// 1 for the first entry, then without gaps.
+    pub seq: i64,
+    /// The id of the entry.
+    pub id: AuditId,
+    /// When, in epoch milliseconds.
+    pub at: i64,
+    /// Who: `cli:root`, `user:alice`.
+    pub actor: String,
+    /// What was done: `tenant.create`, `key.revoke`.
+    pub action: String,
+    /// To what, in words: `tenant acme`, `agent acme/u-42`.
+    pub target: String,
+    /// The tenant it belongs to, if any; the tenant may be gone by now.
+    pub tenant_id: Option<TenantId>,
+    /// How it was before; absent when it was created.
+    pub before: Option<JsonText>,
+    /// How it was afterwards; absent when it was deleted.
+    pub after: Option<JsonText>,
+    /// The network address of the request, if it was one.
+    pub address: Option<String>,
+    /// The id of the request, if it was one.
+    pub request_id: Option<String>,
+    /// The hash of the entry before this one.
+    pub previous_hash: String,
+    /// SHA-256 over everything above, in hexadecimal.
+    pub hash: String,
+}
+
+impl AuditEntry {
+    fn computed_hash(&self) -> String {
+        // A JSON array of strings and numbers cannot be read in two ways.
+        let fields = serde_json::json!([
+            self.previous_hash,
+            self.seq,
+            self.id,
+            self.at,
+            self.actor,
+            self.action,
+            self.target,
+            self.tenant_id,
+            self.before.as_ref().map(JsonText::as_str),
+            self.after.as_ref().map(JsonText::as_str),
+            self.address,
+            self.request_id,
+        ]);
+        hex::encode(Sha256::digest(fields.to_string()))
+    }
+}
+
+/// What [`Audit::verify`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditVerdict {
+    /// All entries are as they were written, and none is missing.
+    Intact {
+        /// How many there are.
+        entries: i64,
+    },
+    /// The chain does not hold.
+    Broken {
+        /// The first entry that is altered, missing or out of place.
+        seq: i64,
+    },
+}
+
+/// The end of the chain, which the next entry is linked to.
+pub(crate) struct ChainHead {
+    pub(crate) seq: i64,
+    pub(crate) hash: String,
+}
+
+/// What a use case says of its change. `before` and `after` are made from the public
+/// types of this crate, which hold no secrets.
+pub(crate) struct Record {
+    pub(crate) action: &'static str,
+    pub(crate) target: String,
+    pub(crate) tenant_id: Option<TenantId>,
+    pub(crate) before: Option<JsonText>,
+    pub(crate) after: Option<JsonText>,
+}
+
+macro_rules! select_entries {
+    ($tail:literal) => {
+        concat!(
+            "SELECT seq, id, at, actor, action, target, tenant_id, before, after, address,
+                    request_id, previous_hash, hash
+             FROM audit_log ",
+            $tail
+        )
+    };
+}
+
+const NEWEST_FIRST: &str = select_entries!("WHERE seq < $1 ORDER BY seq DESC LIMIT $2");
+
+const NEWEST_FIRST_OF_TENANT: &str =
+    select_entries!("WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2");
+
+const OLDEST_FIRST: &str = select_entries!("WHERE seq > $1 ORDER BY seq LIMIT $2");
+
+const HEAD: &str = "SELECT audit_seq, audit_hash FROM control_state WHERE id = 1";
+
+const APPEND: &str = "INSERT INTO audit_log (seq, id, at, actor, action, target, tenant_id, before,
+         after, address, request_id, previous_hash, hash)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+
+const VERIFY_PAGE: i64 = 1_000;
+
+/// Use cases on the audit log.
+#[derive(Clone, Copy)]
+pub struct Audit<'a> {
+    pub(crate) control: &'a Control,
+}
+
+impl Audit<'_> {
+    /// The entries, newest first: of one tenant, or of everything. A confined actor gets
+    /// its tenant's either way.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown tenant.
+    pub async fn list(
+        &self,
+        actor: &Actor,
+        tenant: Option<&TenantRef>,
+        page: &PageRequest,
+    ) -> Result<Page<AuditEntry>, ControlError> {
+        actor.require(Role::Viewer)?;
+        let [before] = page.key()?;
+        let before = match before.as_str() {
+            "" => i64::MAX,
+            seq => seq.parse().map_err(|_| {
+                ControlError::invalid("cursor", seq, "this cursor belongs to another list")
+            })?,
+        };
+        let mut tx = self.control.read().await?;
+        let tenant = match tenant {
+            Some(tenant) => Some(tenants::visible(&mut tx, actor, tenant).await?.id),
+            None => actor.confined_to(),
+        };
+        let limit = page.rows();
+        let rows = match tenant {
+            None => tx.all(NEWEST_FIRST, args![before, limit]).await?,
+            Some(id) => tx.all(NEWEST_FIRST_OF_TENANT, args![before, limit, id]).await?,
+        };
+        Ok(Page::new(rows, page, |entry: &AuditEntry| vec![entry.seq.to_string()]))
+    }
+
+    /// Computes every hash again, a page at a time.
+    ///
+    /// # Errors
+    /// `Forbidden` for an actor confined to a tenant: the chain runs through all.
+    pub async fn verify(&self, actor: &Actor) -> Result<AuditVerdict, ControlError> {
+        actor.require_global(Role::Viewer)?;
+        let mut tx = self.control.read().await?;
+        let (head_seq, head_hash): (i64, String) = tx.one(HEAD, args![]).await?;
+        let (mut seq, mut hash) = (0, "0".repeat(64));
+        loop {
+            let entries: Vec<AuditEntry> = tx.all(OLDEST_FIRST, args![seq, VERIFY_PAGE]).await?;
+            if entries.is_empty() {
+                break;
+            }
+            for entry in entries {
+                let holds = entry.seq == seq + 1
+                    && entry.previous_hash == hash
+                    && entry.hash == entry.computed_hash();
+                if !holds {
+                    return Ok(AuditVerdict::Broken { seq: seq + 1 });
+                }
+                (seq, hash) = (entry.seq, entry.hash);
+            }
+        }
+        if (seq, &hash) != (head_seq, &head_hash) {
+            return Ok(AuditVerdict::Broken { seq: seq.min(head_seq) + 1 });
+        }
+        Ok(AuditVerdict::Intact { entries: seq })
+    }
+}
+
+/// Appends one entry and returns the new end of the chain. Only a
+/// [`Change`](crate::change::Change) calls this: it holds the lock on the chain.
+pub(crate) async fn append(
+    tx: &mut Transaction,
+    actor: &Actor,
+    now: i64,
+    head: &ChainHead,
+    record: Record,
+) -> Result<ChainHead, ControlError> {
+    let mut entry = AuditEntry {
+        seq: head.seq + 1,
+        id: AuditId::generate(now),
+        at: now,
+        actor: actor.label().to_owned(),
+        action: record.action.to_owned(),
+        target: record.target,
+        tenant_id: record.tenant_id,
+        before: record.before,
+        after: record.after,
+        address: actor.address().map(str::to_owned),
+        request_id: actor.request_id().map(str::to_owned),
+        previous_hash: head.hash.clone(),
+        hash: String::new(),
+    };
+    entry.hash = entry.computed_hash();
+    let values = args![
+        entry.seq,
+        entry.id,
+        entry.at,
+        &entry.actor,
+        &entry.action,
+        &entry.target,
+        entry.tenant_id,
+        entry.before.as_ref().map(JsonText::as_str),
+        entry.after.as_ref().map(JsonText::as_str),
+        entry.address.as_deref(),
+        entry.request_id.as_deref(),
+        &entry.previous_hash,
+        &entry.hash,
+    ];
+    tx.execute(APPEND, values).await?;
+    Ok(ChainHead { seq: entry.seq, hash: entry.hash })
+}

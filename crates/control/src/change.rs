@@ -1,0 +1,93 @@
+//! A change of the control plane: one transaction that bumps the revision, writes the
+//! audit log and tells every instance.
+
+use crate::actor::Actor;
+use crate::audit::{self, ChainHead, Record};
+use crate::control::Control;
+use crate::db::{Arg, Backend, Transaction, args};
+use crate::error::ControlError;
+use crate::policy::Revision;
+
+/// The channel of Postgres on which a committed revision is announced.
+pub(crate) const CHANNEL: &str = "sluicegate_policy";
+
+const BUMP: &str = "UPDATE control_state SET revision = revision + 1 WHERE id = 1
+     RETURNING revision, audit_seq, audit_hash";
+
+const MOVE_CHAIN_HEAD: &str =
+    "UPDATE control_state SET audit_seq = $1, audit_hash = $2 WHERE id = 1";
+
+const BURY: &str = "INSERT INTO tombstones (kind, id, revision) VALUES ($1, $2, $3)
+     ON CONFLICT (kind, id) DO UPDATE SET revision = excluded.revision";
+
+/// An open change. Dropping it undoes everything, the revision included.
+///
+/// Its first statement updates the one row of `control_state` and so holds that row
+/// until the end: changes happen one after the other, on both databases. That makes
+/// checks before a write dependable, keeps the audit chain single, and lets revisions
+/// become visible in their order, which the change feed relies on.
+pub(crate) struct Change<'a> {
+    control: &'a Control,
+    actor: &'a Actor,
+    pub(crate) tx: Transaction,
+    /// The revision that the changed rows carry.
+    pub(crate) revision: i64,
+    /// The time of the change.
+    pub(crate) now: i64,
+    head: ChainHead,
+}
+
+#[derive(sqlx::FromRow)]
+struct State {
+    revision: i64,
+    audit_seq: i64,
+    audit_hash: String,
+}
+
+impl<'a> Change<'a> {
+    pub(crate) async fn begin(
+        control: &'a Control,
+        actor: &'a Actor,
+    ) -> Result<Self, ControlError> {
+        let mut tx = control.db().write().await?;
+        let State { revision, audit_seq, audit_hash } = tx.one(BUMP, args![]).await?;
+        let head = ChainHead { seq: audit_seq, hash: audit_hash };
+        Ok(Self { control, actor, tx, revision, now: control.now_ms(), head })
+    }
+
+    pub(crate) const fn actor(&self) -> &'a Actor {
+        self.actor
+    }
+
+    pub(crate) async fn execute(
+        &mut self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+    ) -> Result<u64, sqlx::Error> {
+        self.tx.execute(sql, args).await
+    }
+
+    /// Appends to the audit log. Every change records at least one entry.
+    pub(crate) async fn record(&mut self, record: Record) -> Result<(), ControlError> {
+        self.head = audit::append(&mut self.tx, self.actor, self.now, &self.head, record).await?;
+        Ok(())
+    }
+
+    /// Leaves a tombstone, for instances that load only what changed.
+    pub(crate) async fn bury(&mut self, kind: &str, id: String) -> Result<(), ControlError> {
+        self.execute(BURY, args![kind, id, self.revision]).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<(), ControlError> {
+        let ChainHead { seq, hash } = &self.head;
+        self.tx.execute(MOVE_CHAIN_HEAD, args![*seq, hash]).await?;
+        if let Backend::Postgres(_) = self.tx {
+            let revision = self.revision.to_string();
+            self.tx.execute("SELECT pg_notify($1, $2)", args![CHANNEL, revision]).await?;
+        }
+        self.tx.commit().await?;
+        self.control.committed().send_replace(Revision::new(self.revision));
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Values on their way into a statement and out of a row.
+
+use std::borrow::Cow;
+
+use sqlx::{Arguments, Database, Encode, Type};
+
+/// A bound value. Columns have three types, so there are three kinds.
+pub(crate) enum Arg<'a> {
+    Text(Option<Cow<'a, str>>),
+    Int(Option<i64>),
+    Bool(bool),
+}
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl<'a> From<&'a String> for Arg<'a> {
+    fn from(text: &'a String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<String> for Arg<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Some(text.into()))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Arg<'a> {
+    fn from(text: Option<&'a str>) -> Self {
+        Self::Text(text.map(Cow::Borrowed))
+    }
+}
+
+impl From<Option<String>> for Arg<'_> {
+    fn from(text: Option<String>) -> Self {
+        Self::Text(text.map(Cow::Owned))
+    }
+}
+
+impl From<Option<i64>> for Arg<'_> {
+    fn from(number: Option<i64>) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(number: i64) -> Self {
+        Self::Int(Some(number))
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    fn from(truth: bool) -> Self {
+        Self::Bool(truth)
+    }
+}
+
+/// The values of `$1`, `$2` and so on.
+macro_rules! args {
+    ($($value:expr),* $(,)?) => { &[$($crate::db::Arg::from($value)),*] };
+}
+pub(crate) use args;
+
+pub(super) fn arguments<DB: Database>(args: &[Arg<'_>]) -> Result<DB::Arguments, sqlx::Error>
+where
+    for<'t> Option<&'t str>: Encode<'t, DB> + Type<DB>,
+    for<'t> Option<i64>: Encode<'t, DB> + Type<DB>,
+    for<'t> bool: Encode<'t, DB> + Type<DB>,
+{
+    let mut bound = DB::Arguments::default();
+    for arg in args {
+        match arg {
+            Arg::Text(text) => bound.add(text.as_deref()),
+            Arg::Int(number) => bound.add(*number),
+            Arg::Bool(truth) => bound.add(*truth),
+        }
+        .map_err(sqlx::Error::Encode)?;
+    }
+    Ok(bound)
+}
+
+/// Reads a text column into a type by its `FromStr`.
+macro_rules! text_column {
+    ($type:ty) => {
+        $crate::db::text_column!($type, text => text.parse().map_err(Into::into));
+    };
+    ($type:ty, $text:ident => $read:expr) => {
+        impl<DB: sqlx::Database> sqlx::Type<DB> for $type
+        where
+            str: sqlx::Type<DB>,
+        {
+            fn type_info() -> DB::TypeInfo {
+                <str as sqlx::Type<DB>>::type_info()
+            }
+
+            fn compatible(found: &DB::TypeInfo) -> bool {
+                <str as sqlx::Type<DB>>::compatible(found)
+            }
+        }
+
+        impl<'r, DB: sqlx::Database> sqlx::Decode<'r, DB> for $type
+        where
+            &'r str: sqlx::Decode<'r, DB>,
+        {
+            fn decode(
+                value: DB::ValueRef<'r>,
+            ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+                let $text = <&str as sqlx::Decode<DB>>::decode(value)?;
+                $read
+            }
+        }
+    };
+}
+pub(crate) use text_column;
+
+/// Reads a text column that holds JSON.
+macro_rules! json_column {
+    ($type:ty) => {
+        $crate::db::text_column!($type, text => serde_json::from_str(text).map_err(Into::into));
+    };
+}
+pub(crate) use json_column;

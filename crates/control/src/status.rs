@@ -1,0 +1,38 @@
+//! Whether a tenant or an agent is let in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::db::{Arg, text_column};
+
+/// Whether a tenant or an agent is let in. Keys have a status of their own, since they
+/// end by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Calls are served.
+    Active,
+    /// Every call is refused until somebody resumes it.
+    Suspended,
+}
+
+impl Status {
+    /// The text, as it is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+        }
+    }
+}
+
+impl From<Status> for Arg<'_> {
+    fn from(status: Status) -> Self {
+        status.as_str().into()
+    }
+}
+
+text_column!(Status, text => match text {
+    "active" => Ok(Self::Active),
+    "suspended" => Ok(Self::Suspended),
+    other => Err(format!("unknown status {other:?}").into()),
+});

@@ -1,0 +1,288 @@
+//! The limits that hold for one sort of call, compiled for the admission path.
+
+mod compiled;
+
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind};
+use crate::{Concurrency, Limit, LimitError, Mode, Priority, RateLimit, Scope};
+
+/// Whose state a rule counts in.
+///
+/// A rule's state is identified by its place, the ids that the place names and the rule's ordinal; never by the numbers
+/// of the limit, so that changed numbers meet the state that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Place {
+    /// One for the whole server.
+    Server,
+    /// One per tool, shared by all tenants (`per = "server"`).
+    ServerTool,
+    /// One per tenant.
+    Tenant,
+    /// One per tenant and tool (`per = "tenant"`).
+    TenantTool,
+    /// One per tenant and agent.
+    Agent,
+    /// One per tenant, agent and API key. A call made without a key counts under the agent itself.
+    AgentKey,
+    /// One per tenant, agent and tool.
+    AgentTool,
+    /// One per tenant and agent, for all requests that are not tool calls.
+    AgentRequests,
+}
+
+impl Place {
+    /// Whether the state is outside every tenant.
+    #[must_use]
+    pub const fn is_server_wide(self) -> bool {
+        matches!(self, Self::Server | Self::ServerTool)
+    }
+
+    /// Whether calls of tools with different priorities meet here.
+    const fn is_shared_by_tools(self) -> bool {
+        matches!(self, Self::Server | Self::Tenant | Self::Agent | Self::AgentKey)
+    }
+}
+
+/// A rate limit in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateRule {
+    /// The scope that a refused caller is told.
+    pub scope: Scope,
+    /// Whose state counts.
+    pub place: Place,
+    /// Tells the rates of one place apart, below [`Rules::MAX_ORDINALS`].
+    pub ordinal: u8,
+    /// The numbers.
+    pub limit: RateLimit,
+    /// Refuse, or only watch.
+    pub mode: Mode,
+}
+
+/// A concurrency cap in its place; there is at most one in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapRule {
+    /// The scope that a refused caller is told.
+    pub scope: Scope,
+    /// Whose slots count.
+    pub place: Place,
+    /// The number of slots.
+    pub cap: Concurrency,
+    /// Refuse, or only watch.
+    pub mode: Mode,
+}
+
+/// A rule of a [`Rules`], by its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RuleRef {
+    /// `rules.rates()[i]`.
+    Rate(u8),
+    /// `rules.caps()[i]`.
+    Cap(u8),
+}
+
+/// A set of rules of one [`Rules`].
+///
+/// ```
+/// use sluicegate_limits::{RuleRef, RuleSet};
+///
+/// let set = RuleSet::default().with(RuleRef::Cap(0)).with(RuleRef::Rate(2));
+/// assert_eq!(set.iter().collect::<Vec<_>>(), [RuleRef::Rate(2), RuleRef::Cap(0)]);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct RuleSet(u64);
+
+impl RuleSet {
+    const CAPS_FROM: u8 = 32;
+
+    /// The set with `rule` in it.
+    #[must_use]
+    pub const fn with(self, rule: RuleRef) -> Self {
+        let bit = match rule {
+            RuleRef::Rate(i) => i,
+            RuleRef::Cap(i) => Self::CAPS_FROM + i,
+        };
+        Self(self.0 | 1 << bit)
+    }
+
+    /// Whether no rule is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `rule` is in it.
+    #[must_use]
+    pub const fn contains(self, rule: RuleRef) -> bool {
+        self.with(rule).0 == self.0
+    }
+
+    /// The rules in it: rates in order, then caps in order.
+    pub fn iter(self) -> impl Iterator<Item = RuleRef> {
+        (0..u64::BITS as u8).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| match bit.checked_sub(Self::CAPS_FROM) {
+            None => RuleRef::Rate(bit),
+            Some(cap) => RuleRef::Cap(cap),
+        })
+    }
+}
+
+/// Rules that cannot hold together.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RulesError {
+    /// More rates than fit.
+    #[error("{0} rate rules for one call: at most {max}", max = Rules::MAX_RATES)]
+    TooManyRates(usize),
+    /// An ordinal out of range.
+    #[error("ordinal {ordinal} of a rate rule at {place:?}: below {max}", max = Rules::MAX_ORDINALS)]
+    OrdinalTooLarge {
+        /// Where.
+        place: Place,
+        /// The ordinal.
+        ordinal: u8,
+    },
+    /// Two rates that would count in the same state.
+    #[error("two rate rules at {place:?} with ordinal {ordinal}: they would share one state")]
+    DuplicateRate {
+        /// Where.
+        place: Place,
+        /// The ordinal.
+        ordinal: u8,
+    },
+    /// Two caps in one place.
+    #[error("two concurrency caps at {0:?}: keep the lower one")]
+    DuplicateCap(Place),
+    /// A call that costs nothing.
+    #[error(transparent)]
+    Cost(#[from] LimitError),
+}
+
+/// Everything that limits one sort of call: immutable, shared, compiled once per policy snapshot.
+///
+/// `cost` is what one call takes from every rate. When `reserve` is set (the server has a tool of high priority), the
+/// caps that tools share (server, tenant, agent, API key) keep slots back: calls of [`Priority::Low`] may use 80 % of such a
+/// cap, [`Priority::Normal`] 95 %, both rounded up, [`Priority::High`] all of it.
+///
+/// ```
+/// use sluicegate_limits::{Algorithm, Mode, Place, Priority, RateLimit, RateRule, Rules, Scope};
+///
+/// let limit = RateLimit::new("100/min".parse()?, None, Algorithm::TokenBucket)?;
+/// let rule = RateRule { scope: Scope::Tool, place: Place::AgentTool, ordinal: 0, limit, mode: Mode::Enforce };
+/// let rules = Rules::new(vec![rule], vec![], 1, Priority::Normal, false)?;
+/// assert_eq!(rules.rates()[0].limit, limit);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Rules {
+    rates: Box<[RateRule]>,
+    caps: Box<[CapRule]>,
+    cost: u32,
+    priority: Priority,
+    reserve: bool,
+    pub(crate) compiled: compiled::Compiled,
+}
+
+impl Rules {
+    /// The most rates that one call can have.
+    pub const MAX_RATES: usize = 32;
+    /// The most rates that one place can have.
+    pub const MAX_ORDINALS: u8 = 16;
+    /// The most caps that one call can have: one in each place.
+    pub const MAX_CAPS: usize = 8;
+
+    /// Compiles the rules of one sort of call.
+    ///
+    /// A `cost` above a limit's capacity is not an error here, since an operator may lower a limit at any time: such calls
+    /// are refused with [`Reason::CostAboveCapacity`](crate::Reason::CostAboveCapacity).
+    ///
+    /// # Errors
+    ///
+    /// When there are too many rules, two of them would share one state, or the cost is 0.
+    pub fn new(
+        rates: Vec<RateRule>,
+        caps: Vec<CapRule>,
+        cost: u32,
+        priority: Priority,
+        reserve: bool,
+    ) -> Result<Self, RulesError> {
+        if rates.len() > Self::MAX_RATES {
+            return Err(RulesError::TooManyRates(rates.len()));
+        }
+        if cost == 0 {
+            return Err(LimitError::CostZero.into());
+        }
+        for (i, rule) in rates.iter().enumerate() {
+            let RateRule { place, ordinal, .. } = *rule;
+            if ordinal >= Self::MAX_ORDINALS {
+                return Err(RulesError::OrdinalTooLarge { place, ordinal });
+            }
+            if rates[..i].iter().any(|other| (other.place, other.ordinal) == (place, ordinal)) {
+                return Err(RulesError::DuplicateRate { place, ordinal });
+            }
+        }
+        for (i, rule) in caps.iter().enumerate() {
+            if caps[..i].iter().any(|other| other.place == rule.place) {
+                return Err(RulesError::DuplicateCap(rule.place));
+            }
+        }
+        let compiled = compiled::Compiled::new(&rates, &caps, cost, priority, reserve);
+        Ok(Self { rates: rates.into(), caps: caps.into(), cost, priority, reserve, compiled })
+    }
+
+    /// The rates, in the order given.
+    #[must_use]
+    pub fn rates(&self) -> &[RateRule] {
+        &self.rates
+    }
+
+    /// The caps, in the order given.
+    #[must_use]
+    pub fn caps(&self) -> &[CapRule] {
+        &self.caps
+    }
+
+    /// What one call takes from every rate.
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        self.cost
+    }
+
+    /// The priority of the calls.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Whether slots are kept back for calls of higher priority.
+    #[must_use]
+    pub fn reserves(&self) -> bool {
+        self.reserve
+    }
+
+    /// The scope, the limit and the mode of a rule.
+    ///
+    /// # Panics
+    ///
+    /// When the reference came from other rules and points past the end of these.
+    #[must_use]
+    pub fn rule(&self, rule: RuleRef) -> (Scope, Limit, Mode) {
+        match rule {
+            RuleRef::Rate(i) => {
+                let rule = &self.rates[usize::from(i)];
+                (rule.scope, Limit::Rate(rule.limit), rule.mode)
+            }
+            RuleRef::Cap(i) => {
+                let rule = &self.caps[usize::from(i)];
+                (rule.scope, Limit::Concurrency(rule.cap), rule.mode)
+            }
+        }
+    }
+}
+
+/// One entry per rate of a call, on the stack.
+pub(crate) type PerRate<T> = ArrayVec<T, { Rules::MAX_RATES }>;
+
+#[cfg(test)]
+mod tests;

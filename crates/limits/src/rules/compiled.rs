@@ -1,0 +1,212 @@
+//! Rules as integers, so that a decision neither divides by nor looks up what is known beforehand.
+
+use super::{CapRule, Place, RateRule};
+use crate::{Algorithm, Mode, Priority, identity::OVERFLOW};
+
+/// Rates and caps, those of the tenant apart from those of the server since they lie behind different locks.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled {
+    pub(crate) tenant_rates: Box<[CompiledRate]>,
+    pub(crate) server_rates: Box<[CompiledRate]>,
+    pub(crate) tenant_caps: Box<[CompiledCap]>,
+    pub(crate) server_caps: Box<[CompiledCap]>,
+}
+
+impl Compiled {
+    pub(super) fn new(rates: &[RateRule], caps: &[CapRule], cost: u32, priority: Priority, reserve: bool) -> Self {
+        let rates = rates.iter().zip(0..).map(|(rule, index)| CompiledRate::new(rule, index, cost));
+        let caps = caps.iter().zip(0..).map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve));
+        let (server_rates, tenant_rates) = rates.partition::<Vec<_>, _>(|rate| rate.place.is_server_wide());
+        let (server_caps, tenant_caps) = caps.partition::<Vec<_>, _>(|cap| cap.place.is_server_wide());
+        Self {
+            tenant_rates: tenant_rates.into(),
+            server_rates: server_rates.into(),
+            tenant_caps: tenant_caps.into(),
+            server_caps: server_caps.into(),
+        }
+    }
+}
+
+/// Which algorithm, and the numbers only it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bucket {
+        /// Time per call.
+        interval: u64,
+        /// Time a full bucket takes to drain.
+        depth: u64,
+        /// Time this call adds.
+        charge: u64,
+    },
+    Window {
+        /// Length of the window.
+        window: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompiledRate {
+    pub(crate) kind: Kind,
+    /// The most that fits: burst or count.
+    pub(crate) capacity: u64,
+    pub(crate) cost: u64,
+    place: Place,
+    identity: KeyMask,
+    /// The id under which callers without state of their own share a state. It depends on the numbers, so that two
+    /// agents with different limits never convert each other's state back and forth.
+    pub(crate) overflow: u32,
+    /// Position in the rules as given.
+    pub(crate) index: u8,
+    pub(crate) observe: bool,
+}
+
+impl CompiledRate {
+    fn new(rule: &RateRule, index: u8, cost: u32) -> Self {
+        let cost = u64::from(cost);
+        let capacity = rule.limit.capacity();
+        let kind = match rule.limit.algorithm() {
+            Algorithm::TokenBucket => {
+                let interval = rule.limit.interval_ns();
+                Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval) }
+            }
+            Algorithm::SlidingWindow => Kind::Window { window: rule.limit.quota().window_ns() },
+        };
+        Self {
+            kind,
+            capacity,
+            cost,
+            place: rule.place,
+            identity: KeyMask::new(rule.place, rule.ordinal),
+            overflow: OVERFLOW | fingerprint(kind, capacity),
+            index,
+            observe: rule.mode == Mode::Observe,
+        }
+    }
+
+    /// Whether the cost fits at all.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.cost <= self.capacity
+    }
+
+    /// The key of the state this rule counts in.
+    pub(crate) fn key(&self, who: &Identity) -> u64 {
+        let key = self.identity.key(who);
+        if key >> 63 == 0 { key } else { self.overflow_key(key) }
+    }
+
+    /// The key of the state that callers without one of their own share.
+    pub(crate) fn overflow_key(&self, key: u64) -> u64 {
+        u64::from(self.overflow) << 32 | key & u64::from(u32::MAX)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompiledCap {
+    /// The slots that calls of these rules may use.
+    pub(crate) allowed: u32,
+    pub(crate) place: Place,
+    identity: KeyMask,
+    /// Position in the rules as given.
+    pub(crate) index: u8,
+    pub(crate) observe: bool,
+}
+
+impl CompiledCap {
+    fn new(rule: &CapRule, index: u8, priority: Priority, reserve: bool) -> Self {
+        let cap = rule.cap.get();
+        let percent = match priority {
+            _ if !(reserve && rule.place.is_shared_by_tools()) => 100,
+            Priority::Low => 80,
+            Priority::Normal => 95,
+            Priority::High => 100,
+        };
+        let allowed = (u64::from(cap) * percent).div_ceil(100);
+        Self {
+            allowed: u32::try_from(allowed).unwrap_or(cap),
+            place: rule.place,
+            identity: KeyMask::new(rule.place, 0),
+            index,
+            observe: rule.mode == Mode::Observe,
+        }
+    }
+
+    /// The key of the slots this rule counts.
+    pub(crate) fn key(&self, who: &Identity) -> u64 {
+        self.identity.key(who)
+    }
+}
+
+/// The ids of one call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) agent: u32,
+    /// The API key, or the agent for calls without one: both come from the same numbers, so they cannot meet.
+    pub(crate) key: u32,
+    pub(crate) tool: u32,
+}
+
+/// Picks those ids of a call that a place names.
+///
+/// A key is, from the top: 32 bits of agent or API key, 24 of tool, 4 of place, 4 of ordinal. Keys count inside one tenant.
+#[derive(Debug, Clone, Copy)]
+struct KeyMask {
+    agent: u32,
+    key: u32,
+    tool: u32,
+    low: u32,
+}
+
+impl KeyMask {
+    const fn new(place: Place, ordinal: u8) -> Self {
+        const ALL: u32 = u32::MAX;
+        let (agent, key, tool) = match place {
+            Place::Server | Place::Tenant => (0, 0, 0),
+            Place::ServerTool | Place::TenantTool => (0, 0, ALL),
+            Place::Agent | Place::AgentRequests => (ALL, 0, 0),
+            Place::AgentKey => (0, ALL, 0),
+            Place::AgentTool => (ALL, 0, ALL),
+        };
+        Self { agent, key, tool, low: (place as u32) << 4 | ordinal as u32 }
+    }
+
+    const fn key(self, who: &Identity) -> u64 {
+        let high = who.agent & self.agent | who.key & self.key;
+        let low = (who.tool & self.tool) << 8 | self.low;
+        (high as u64) << 32 | low as u64
+    }
+}
+
+/// 31 bits that differ, almost surely, between limits of different numbers.
+fn fingerprint(kind: Kind, capacity: u64) -> u32 {
+    let (tag, a, b) = match kind {
+        Kind::Bucket { interval, .. } => (1, interval, capacity),
+        Kind::Window { window } => (2, window, capacity),
+    };
+    let mixed = [tag, a, b].into_iter().fold(0_u64, |hash, n| (hash ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31));
+    (mixed >> 33) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_uses_exactly_the_ids_it_names() {
+        let base = Identity { agent: 1, key: 2, tool: 3 };
+        let uses = |place, other: Identity| KeyMask::new(place, 0).key(&base) != KeyMask::new(place, 0).key(&other);
+        for (place, agent, key, tool) in [
+            (Place::Server, false, false, false),
+            (Place::ServerTool, false, false, true),
+            (Place::Tenant, false, false, false),
+            (Place::TenantTool, false, false, true),
+            (Place::Agent, true, false, false),
+            (Place::AgentKey, false, true, false),
+            (Place::AgentTool, true, false, true),
+            (Place::AgentRequests, true, false, false),
+        ] {
+            assert_eq!(uses(place, Identity { agent: 9, ..base }), agent, "agent at {place:?}");
+            assert_eq!(uses(place, Identity { key: 9, ..base }), key, "key at {place:?}");
+            assert_eq!(uses(place, Identity { tool: 9, ..base }), tool, "tool at {place:?}");
+        }
+    }
+}

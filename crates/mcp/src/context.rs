@@ -1,0 +1,119 @@
+//! The circumstances of a call: how long it may take, whether anyone still waits, who asked.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Extensions;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
+
+use crate::admitted::{Admitted, Ticket};
+
+/// The circumstances of a call, as a parameter of a tool.
+///
+/// Clones are cheap and share everything. **As long as any clone lives, the call's concurrency permit stays taken**: move
+/// one into a task that the tool spawns if that work shall count against the limit, and drop it if not.
+///
+/// A cancelled or overdue tool is dropped at its next `await`; it need not watch the token itself. Work that it spawned
+/// goes on, and has to watch [`cancelled`](Self::cancelled).
+///
+/// ```
+/// use sluicegate_mcp::CallContext;
+///
+/// /// How many rows still fit into the time that is left.
+/// fn budget(ctx: &CallContext) -> u128 {
+///     ctx.remaining().map_or(10_000, |left| left.as_millis() / 5)
+/// }
+///
+/// assert_eq!(budget(&CallContext::detached()), 10_000);
+/// ```
+#[derive(Clone)]
+pub struct CallContext {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    deadline: Option<Instant>,
+    cancellation: CancellationToken,
+    request_id: Arc<str>,
+    extensions: Extensions,
+    /// Only held, never called: its drop gives the permits back.
+    _ticket: Option<Arc<dyn Ticket>>,
+}
+
+impl CallContext {
+    /// The context of an admitted call whose time starts now.
+    pub(crate) fn admitted(admitted: Admitted, cancellation: CancellationToken) -> Self {
+        let ticket = Arc::clone(admitted.ticket());
+        Self {
+            inner: Arc::new(Inner {
+                // A deadline too far away for the clock is none.
+                deadline: admitted.deadline().and_then(|limit| Instant::now().checked_add(limit)),
+                cancellation,
+                request_id: Arc::clone(admitted.request_id()),
+                extensions: admitted.into_extensions(),
+                _ticket: Some(ticket),
+            }),
+        }
+    }
+
+    /// A context outside any gate: no deadline, never cancelled, holds nothing. For tests of tools.
+    pub fn detached() -> Self {
+        Self::detached_with(Extensions::new())
+    }
+
+    /// Like [`detached`](Self::detached), with typed values as the gate would have put them there.
+    pub fn detached_with(extensions: Extensions) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                deadline: None,
+                cancellation: CancellationToken::new(),
+                request_id: Arc::from("detached"),
+                extensions,
+                _ticket: None,
+            }),
+        }
+    }
+
+    /// When the call will be cut off, on tokio's clock: fits [`tokio::time::timeout_at`].
+    pub fn deadline(&self) -> Option<Instant> {
+        self.inner.deadline
+    }
+
+    /// How much time is left, zero if none; `None` without a deadline.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.inner.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// The token that tells spawned work to stop: when the caller goes away or cancels, when the deadline passes, and
+    /// when the tool panics. It is not cancelled by an orderly return.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.inner.cancellation.clone()
+    }
+
+    /// Waits until the call is cancelled, see [`cancellation`](Self::cancellation).
+    pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
+        self.inner.cancellation.cancelled()
+    }
+
+    /// The correlation id of this call, as it stands in the logs and in messages to the caller.
+    pub fn request_id(&self) -> &str {
+        &self.inner.request_id
+    }
+
+    /// Typed values that the gate attached to the call.
+    pub fn extensions(&self) -> &Extensions {
+        &self.inner.extensions
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("request_id", &self.inner.request_id)
+            .field("deadline", &self.inner.deadline)
+            .field("cancelled", &self.inner.cancellation.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! What the gate decided about a request, as the protocol engine carries it to the tools.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use rmcp::model::Extensions;
+
+use crate::admitted::Admitted;
+use crate::registry::ToolIndex;
+
+/// What the gate decided about one `tools/call`. Without a passage no tool is reached.
+#[derive(Clone, Debug)]
+pub enum Passage {
+    /// Let through.
+    Admitted(Admitted),
+    /// The caller has no tool of this name: there is none, or it may not see it. Both are answered alike.
+    NoSuchTool(Arc<str>),
+}
+
+/// Which tools the caller of a request may see. Without it nothing is listed.
+#[derive(Clone)]
+pub struct Visible(Arc<dyn Fn(ToolIndex) -> bool + Send + Sync>);
+
+impl Visible {
+    /// Visible are the tools for which `see` is true.
+    pub fn new(see: impl Fn(ToolIndex) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(see))
+    }
+
+    pub(crate) fn shows(&self, tool: ToolIndex) -> bool {
+        (self.0)(tool)
+    }
+}
+
+/// Finds what the gate attached: over HTTP in the request's parts, which rmcp puts into the extensions, else directly.
+pub(crate) fn attached<T: Send + Sync + 'static>(extensions: &Extensions) -> Option<&T> {
+    extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<T>()).or_else(|| extensions.get::<T>())
+}

@@ -1,0 +1,295 @@
+//! Configuration: one list of settings, read from defaults, `sluicegate.toml`, `.env`, environment and command line.
+//!
+//! Later sources win, in that order. Every setting is one entry of the list below: its doc comment is its help text, its
+//! default is the text that `.env.example` and docs/configuration.md show, and `SLUICEGATE_<NAME>` is its variable.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::{Deserialize, Serialize};
+
+mod values;
+
+pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, RefusalStyle, Span};
+
+/// One setting as documentation shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// Name in `sluicegate.toml`; the variable is `SLUICEGATE_` and this name in capitals.
+    pub name: &'static str,
+    /// Default as it would be written in `.env`.
+    pub default: &'static str,
+    /// What the setting does, one line a sentence.
+    pub help: &'static [&'static str],
+}
+
+macro_rules! settings {
+    ($($(#[doc = $help:literal])+ $name:ident: $type:ty = $default:literal,)+) => {
+        /// Everything that can be configured. See the module documentation for where values come from.
+        #[derive(Debug, Clone, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Settings {
+            $($(#[doc = $help])+ pub $name: $type,)+
+            /// More entries for the compatibility list, before the shipped ones (only in `sluicegate.toml`).
+            #[serde(default)]
+            pub compatibility: Vec<CompatibilityEntry>,
+        }
+
+        /// The list of settings, in the order in which they are documented.
+        pub const SETTINGS: &[Setting] = &[
+            $(Setting { name: stringify!($name), default: $default, help: &[$($help),+] },)+
+        ];
+    };
+}
+
+settings! {
+    /// Address and port to listen on.
+    bind: SocketAddr = "127.0.0.1:8080",
+    /// Folder of the embedded database and the control socket.
+    data: PathBuf = "./data",
+    /// Database: `postgres://…` or `sqlite:PATH`. Without it an embedded SQLite database in the data folder is used.
+    database_url: String = "",
+    /// How callers are identified: `keys` (API keys), or `none` (everybody is one anonymous caller; loopback addresses only).
+    auth: AuthMode = "keys",
+    /// Allow `auth = "none"` on an address that is not loopback.
+    auth_none_anywhere: bool = "false",
+    /// The environment part of new API keys: `sg_<this>_…`.
+    key_environment: String = "live",
+    /// Host names that requests may address, comma-separated. Empty: only loopback names on a loopback address, any name elsewhere.
+    allowed_hosts: String = "",
+    /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none.
+    allowed_origins: String = "",
+    /// Connections that may be open at once; above it the longest idle one is closed.
+    max_connections: usize = "10000",
+    /// Requests that may be in work at once; above it a request is answered 429.
+    max_in_flight: u32 = "1024",
+    /// Largest request body in bytes; tenants may have their own.
+    max_body_bytes: usize = "1048576",
+    /// How long a client may take to send the headers of a request.
+    header_timeout: Span = "10s",
+    /// How long a client may take to send the body of a request.
+    body_timeout: Span = "30s",
+    /// Deadline of a call whose tool declares none, and of every other request.
+    call_timeout: Span = "5min",
+    /// How long running calls may go on after SIGTERM or Ctrl-C.
+    drain_timeout: Span = "30s",
+    /// Limit over all calls of this server. Empty: none.
+    limit_server: String = "",
+    /// Limit of a tenant without one of its own or of a plan.
+    limit_tenant: String = "600/min",
+    /// Limit of an agent without one of its own or of a plan.
+    limit_agent: String = "120/min",
+    /// Limit of a tool that declares none, per agent.
+    limit_tool: String = "60/min",
+    /// Limit of everything that is not a tool call (`tools/list`, `initialize`, …), per agent.
+    requests_per_agent: String = "300/min",
+    /// Requests that one agent may have in work at once.
+    agent_concurrency: u32 = "10",
+    /// How a refused call is answered: `auto`, `http`, `jsonrpc` or `tool_result` (docs/limits.md).
+    refusal_style: RefusalStyle = "auto",
+    /// The JSON-RPC code of a refused call: `auto` (-32029, or 429 for peers on 2026-07-28) or an integer.
+    rate_limit_error_code: RefusalCode = "auto",
+    /// Random time added to the wait that a refused caller is told, at most this share of it (0 to 1).
+    retry_jitter: f64 = "0",
+    /// How long a client may keep the list of tools, in milliseconds.
+    tools_list_ttl_ms: u64 = "0",
+    /// Most agents and live limiter keys per tenant; above it new ones share one overflow state.
+    max_keys_per_tenant: usize = "100000",
+    /// How often the database is asked for changes when no notice came (Postgres).
+    reload_interval: Span = "5s",
+    /// Log format: `pretty` or `json`.
+    log_format: LogFormat = "pretty",
+    /// Log filter in the syntax of tracing's `EnvFilter`.
+    log: String = "info,rmcp=error",
+}
+
+/// The variables that start like a setting but are none.
+const OTHER_VARIABLES: &[&str] = &["SLUICEGATE_API_KEY", "SLUICEGATE_CONFIG"];
+
+/// Values given on the command line; they win over every other source.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Overrides {
+    /// `--bind`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind: Option<SocketAddr>,
+    /// `--data`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// `--database-url`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub database_url: Option<String>,
+}
+
+impl Settings {
+    /// Reads all sources: `config` (or `sluicegate.toml`), `.env`, the process environment, and `overrides`.
+    ///
+    /// # Errors
+    /// Names the source, the setting and the value that cannot be used.
+    pub fn load(config: Option<&Path>, overrides: &Overrides) -> Result<Self, SettingsError> {
+        let dotenv = match dotenvy::from_path_iter(Path::new(".env")) {
+            Ok(pairs) => pairs.collect::<Result<Vec<_>, _>>().map_err(|error| SettingsError(format!(".env: {error}")))?,
+            Err(_) => Vec::new(),
+        };
+        let file = match config {
+            Some(path) if !path.exists() => {
+                return Err(SettingsError(format!("configuration file {} does not exist", path.display())));
+            }
+            Some(path) => path,
+            None => Path::new("sluicegate.toml"),
+        };
+        Self::read(file, dotenv, std::env::vars(), overrides)
+    }
+
+    fn read(
+        file: &Path,
+        dotenv: impl IntoIterator<Item = (String, String)>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+    ) -> Result<Self, SettingsError> {
+        use figment::providers::{Format, Serialized, Toml};
+        let settings: Self = Figment::from(Defaults)
+            .merge(Toml::file_exact(file))
+            .merge(Variables::new(".env", dotenv))
+            .merge(Variables::new("environment", environment))
+            .merge(Serialized::defaults(overrides))
+            .extract()
+            .map_err(|error| SettingsError::from(&error))?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// The defaults alone, as tests and [`Server`](crate::Server) start from them.
+    ///
+    /// # Panics
+    /// Never: the defaults are checked by a test.
+    #[must_use]
+    pub fn defaults() -> Self {
+        Figment::from(Defaults).extract().expect("the defaults of the list are valid")
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        if self.auth == AuthMode::None && !self.bind.ip().is_loopback() && !self.auth_none_anywhere {
+            return Err(SettingsError(format!(
+                "auth = \"none\" lets everybody on {} in: listen on a loopback address, use auth = \"keys\", or set auth_none_anywhere = true",
+                self.bind
+            )));
+        }
+        if !(0.0..=1.0).contains(&self.retry_jitter) {
+            return Err(SettingsError(format!("retry_jitter = {} is not between 0 and 1", self.retry_jitter)));
+        }
+        Ok(())
+    }
+
+    /// Where the policy is kept: the configured database, or the embedded one in the data folder.
+    #[must_use]
+    pub fn database(&self) -> String {
+        if self.database_url.is_empty() {
+            format!("sqlite:{}", self.data.join("sluicegate.db").display())
+        } else {
+            self.database_url.clone()
+        }
+    }
+
+    /// The Unix socket on which the running server answers the command line.
+    #[must_use]
+    pub fn control_socket(&self) -> PathBuf {
+        self.data.join("control.sock")
+    }
+}
+
+/// A setting that cannot be used; the message names source, setting and value.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(pub(crate) String);
+
+impl From<&figment::Error> for SettingsError {
+    fn from(error: &figment::Error) -> Self {
+        let setting = error.path.join(".");
+        let source = error.metadata.as_ref().map_or_else(String::new, |metadata| format!(" ({})", metadata.name));
+        Self(if setting.is_empty() { format!("{}{source}", error.kind) } else { format!("{setting}: {}{source}", error.kind) })
+    }
+}
+
+struct Defaults;
+
+impl Provider for Defaults {
+    fn metadata(&self) -> Metadata {
+        Metadata::named("default")
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let dict = SETTINGS.iter().map(|setting| (setting.name.to_owned(), typed(setting.default))).collect();
+        Ok(Profile::Default.collect(dict))
+    }
+}
+
+impl Setting {
+    /// The environment variable of this setting.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("SLUICEGATE_{}", self.name.to_uppercase())
+    }
+}
+
+/// Variables of the form `SLUICEGATE_<SETTING>`, from `.env` or the process.
+struct Variables {
+    source: &'static str,
+    values: Dict,
+}
+
+impl Variables {
+    fn new(source: &'static str, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+        let mut values = Dict::new();
+        for (variable, text) in pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
+            match SETTINGS.iter().find(|setting| setting.variable() == variable) {
+                Some(setting) => drop(values.insert(setting.name.to_owned(), typed(&text))),
+                None if OTHER_VARIABLES.contains(&&*variable) || variable.starts_with("SLUICEGATE_TEST_") => {}
+                None => tracing::warn!(%variable, source, "not a setting, ignored; .env.example lists all of them"),
+            }
+        }
+        Self { source, values }
+    }
+}
+
+impl Provider for Variables {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.source)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        Ok(Profile::Default.collect(self.values.clone()))
+    }
+}
+
+/// A value as TOML would have typed it: `true` and numbers are what they look like, everything else is text.
+fn typed(text: &str) -> Value {
+    if let Ok(flag) = text.parse::<bool>() {
+        return Value::from(flag);
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return Value::from(number);
+    }
+    text.parse::<f64>().ok().filter(|number| number.is_finite()).map_or_else(|| Value::from(text), Value::from)
+}
+
+/// The text of `.env.example`: every setting, commented out, with its default and help.
+#[must_use]
+pub fn env_example() -> String {
+    let mut text = String::from(
+        "# Every setting of Sluicegate with its default. Copy this file to .env and uncomment what you change.\n\
+         # Precedence: command line > environment > .env > sluicegate.toml > default.\n",
+    );
+    for setting in SETTINGS {
+        text.push('\n');
+        for line in setting.help {
+            text.push_str(&format!("#{line}\n"));
+        }
+        text.push_str(&format!("# {}={}\n", setting.variable(), setting.default));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use super::*;
+
+fn read(file: &str, dotenv: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("sluicegate.toml");
+    std::fs::write(&path, file).expect("the file is written");
+    let owned = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    Settings::read(&path, owned(dotenv), owned(environment), &Overrides::default())
+}
+
+#[test]
+fn the_defaults_are_valid_and_pass_the_checks() {
+    Settings::defaults().check().expect("the defaults hold together");
+}
+
+#[test]
+fn later_sources_win() {
+    let file = "limit_tenant = \"1/s\"\nlimit_agent = \"1/s\"\nlimit_tool = \"1/s\"";
+    let dotenv = [("SLUICEGATE_LIMIT_AGENT", "2/s"), ("SLUICEGATE_LIMIT_TOOL", "2/s")];
+    let settings = read(file, &dotenv, &[("SLUICEGATE_LIMIT_TOOL", "3/s")]).expect("all valid");
+    assert_eq!((&*settings.limit_tenant, &*settings.limit_agent, &*settings.limit_tool), ("1/s", "2/s", "3/s"));
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_name_value_and_source() {
+    let error = read("", &[], &[("SLUICEGATE_MAX_IN_FLIGHT", "many")]).expect_err("not a number").to_string();
+    for part in ["max_in_flight", "many", "environment"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let error = read("call_timeout = \"5 parsecs\"", &[], &[]).expect_err("not a time").to_string();
+    assert!(error.contains("call_timeout") && error.contains("5 parsecs"), "{error}");
+}
+
+#[test]
+fn an_unknown_key_of_the_file_is_refused() {
+    let error = read("limit_tennant = \"1/s\"", &[], &[]).expect_err("unknown").to_string();
+    assert!(error.contains("limit_tennant"), "{error}");
+}
+
+#[test]
+fn strangers_are_not_let_in_by_accident() {
+    let open = [("SLUICEGATE_AUTH", "none"), ("SLUICEGATE_BIND", "0.0.0.0:1")];
+    let error = read("", &[], &open).expect_err("not a loopback address").to_string();
+    assert!(error.contains("auth_none_anywhere"), "{error}");
+    read("", &[("SLUICEGATE_AUTH_NONE_ANYWHERE", "true")], &open).expect("forced");
+}
+
+#[test]
+fn env_example_lists_every_setting_with_its_default() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../.env.example");
+    if std::env::var_os("SLUICEGATE_TEST_BLESS").is_some() {
+        std::fs::write(path, env_example()).expect(".env.example is written");
+    }
+    let shipped = std::fs::read_to_string(path).expect(".env.example exists");
+    assert_eq!(shipped, env_example(), "run this test with SLUICEGATE_TEST_BLESS=1 to renew .env.example");
+}

@@ -1,0 +1,117 @@
+//! The types of settings that are more than a number or a text.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// How callers are identified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthMode {
+    /// By an API key in `Authorization: Bearer …` or `X-API-Key`.
+    Keys,
+    /// Not at all: everybody is one anonymous caller.
+    None,
+}
+
+/// Format of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How a refused call is answered (docs/limits.md, "What a refused caller sees").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalStyle {
+    /// `http`, except where the compatibility list names another style for the client.
+    Auto,
+    /// Status 429 with a JSON-RPC error.
+    Http,
+    /// Status 200 with a JSON-RPC error.
+    Jsonrpc,
+    /// Status 200 with a tool result that is marked as an error.
+    ToolResult,
+}
+
+/// The JSON-RPC error code of a refused call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalCode {
+    /// By the peer's protocol version.
+    Auto,
+    /// Always this one.
+    Fixed(i32),
+}
+
+impl<'de> Deserialize<'de> for RefusalCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Code;
+        impl Visitor<'_> for Code {
+            type Value = RefusalCode;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`auto` or an integer")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RefusalCode, E> {
+                match text {
+                    "auto" => Ok(RefusalCode::Auto),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, code: i64) -> Result<RefusalCode, E> {
+                i32::try_from(code)
+                    .map(RefusalCode::Fixed)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Signed(code), &self))
+            }
+
+            fn visit_u64<E: de::Error>(self, code: u64) -> Result<RefusalCode, E> {
+                i32::try_from(code)
+                    .map(RefusalCode::Fixed)
+                    .map_err(|_| E::invalid_value(de::Unexpected::Unsigned(code), &self))
+            }
+        }
+        deserializer.deserialize_any(Code)
+    }
+}
+
+/// One line of the compatibility list: clients that need another style than `http`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompatibilityEntry {
+    /// What the `User-Agent` starts with.
+    pub user_agent: String,
+    /// The entry holds for protocol versions older than this one (`2026-07-28`); without it for all.
+    #[serde(default)]
+    pub older_than: Option<String>,
+    /// The style for such clients.
+    pub style: RefusalStyle,
+}
+
+/// A length of time as people write it: `500ms`, `10s`, `5min`, `1h`, `1d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        humantime::parse_duration(text)
+            .map(Self)
+            .map_err(|error| format!("`{text}` is not a length of time such as 500ms, 30s or 5min: {error}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
