@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 mod values;
 
-pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, RefusalStyle, Span};
+pub use sluicegate_control::RefusalStyle;
+pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, Span};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -61,8 +62,6 @@ settings! {
     allowed_hosts: String = "",
     /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none.
     allowed_origins: String = "",
-    /// Connections that may be open at once; above it the longest idle one is closed.
-    max_connections: usize = "10000",
     /// Requests that may be in work at once; above it a request is answered 429.
     max_in_flight: u32 = "1024",
     /// Largest request body in bytes; tenants may have their own.
@@ -91,12 +90,12 @@ settings! {
     refusal_style: RefusalStyle = "auto",
     /// The JSON-RPC code of a refused call: `auto` (-32029, or 429 for peers on 2026-07-28) or an integer.
     rate_limit_error_code: RefusalCode = "auto",
-    /// Random time added to the wait that a refused caller is told, at most this share of it (0 to 1).
-    retry_jitter: f64 = "0",
+    /// Add a random time, up to a quarter, to the wait that a refused caller is told.
+    retry_jitter: bool = "false",
     /// How long a client may keep the list of tools, in milliseconds.
     tools_list_ttl_ms: u64 = "0",
-    /// Most agents and live limiter keys per tenant; above it new ones share one overflow state.
-    max_keys_per_tenant: usize = "100000",
+    /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
+    max_live_keys_per_tenant: u32 = "57344",
     /// How often the database is asked for changes when no notice came (Postgres).
     reload_interval: Span = "5s",
     /// Log format: `pretty` or `json`.
@@ -128,6 +127,15 @@ impl Settings {
     /// # Errors
     /// Names the source, the setting and the value that cannot be used.
     pub fn load(config: Option<&Path>, overrides: &Overrides) -> Result<Self, SettingsError> {
+        Self::load_with_data(config, overrides, None)
+    }
+
+    /// The same, with another default for the data folder.
+    pub(crate) fn load_with_data(
+        config: Option<&Path>,
+        overrides: &Overrides,
+        default_data: Option<&Path>,
+    ) -> Result<Self, SettingsError> {
         let dotenv = match dotenvy::from_path_iter(Path::new(".env")) {
             Ok(pairs) => pairs.collect::<Result<Vec<_>, _>>().map_err(|error| SettingsError(format!(".env: {error}")))?,
             Err(_) => Vec::new(),
@@ -139,18 +147,21 @@ impl Settings {
             Some(path) => path,
             None => Path::new("sluicegate.toml"),
         };
-        Self::read(file, dotenv, std::env::vars(), overrides)
+        Self::read(default_data, file, dotenv, std::env::vars(), overrides)
     }
 
     fn read(
+        default_data: Option<&Path>,
         file: &Path,
         dotenv: impl IntoIterator<Item = (String, String)>,
         environment: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Self, SettingsError> {
         use figment::providers::{Format, Serialized, Toml};
+        let default_data = Overrides { data: default_data.map(Path::to_owned), ..Overrides::default() };
         let settings: Self = Figment::from(Defaults)
-            .merge(Toml::file_exact(file))
+            .merge(Serialized::defaults(default_data))
+            .merge(Toml::file(file))
             .merge(Variables::new(".env", dotenv))
             .merge(Variables::new("environment", environment))
             .merge(Serialized::defaults(overrides))
@@ -175,9 +186,6 @@ impl Settings {
                 "auth = \"none\" lets everybody on {} in: listen on a loopback address, use auth = \"keys\", or set auth_none_anywhere = true",
                 self.bind
             )));
-        }
-        if !(0.0..=1.0).contains(&self.retry_jitter) {
-            return Err(SettingsError(format!("retry_jitter = {} is not between 0 and 1", self.retry_jitter)));
         }
         Ok(())
     }

@@ -140,7 +140,7 @@ impl Audit<'_> {
     /// # Errors
     /// `NotFound` for an unknown tenant.
     pub async fn list(
-        &self,
+        self,
         actor: &Actor,
         tenant: Option<&TenantRef>,
         page: &PageRequest,
@@ -170,7 +170,7 @@ impl Audit<'_> {
     ///
     /// # Errors
     /// `Forbidden` for an actor confined to a tenant: the chain runs through all.
-    pub async fn verify(&self, actor: &Actor) -> Result<AuditVerdict, ControlError> {
+    pub async fn verify(self, actor: &Actor) -> Result<AuditVerdict, ControlError> {
         actor.require_global(Role::Viewer)?;
         let mut tx = self.control.read().await?;
         let (head_seq, head_hash): (i64, String) = tx.one(HEAD, args![]).await?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::actor::Actor;
 use crate::agents::Agents;
 use crate::audit::Audit;
 use crate::change::Change;
@@ -21,7 +22,6 @@ use crate::policy::{Policy, Revision};
 use crate::tenants::Tenants;
 use crate::tools::Tools;
 use crate::watch::PolicyWatch;
-use crate::actor::Actor;
 
 /// How a [`Control`] behaves.
 #[derive(Clone, Debug)]
@@ -34,10 +34,10 @@ pub struct Options {
     /// How many agents of one tenant may come into being by being seen, so that invented
     /// names cannot fill the database. Agents that an operator creates are not refused.
     pub max_agents_per_tenant: u32,
-    /// How often [`PolicyWatch`] looks for changes of other processes in SQLite.
+    /// How often [`PolicyWatch`] asks SQLite whether somebody has written to the file.
     pub sqlite_poll: Duration,
-    /// How often [`PolicyWatch`] looks for changes in Postgres, whatever is notified.
-    pub postgres_poll: Duration,
+    /// How often [`PolicyWatch`] looks at the revision, whatever it was told.
+    pub revision_poll: Duration,
 }
 
 impl Default for Options {
@@ -47,7 +47,7 @@ impl Default for Options {
             max_connections: 10,
             max_agents_per_tenant: 10_000,
             sqlite_poll: Duration::from_millis(250),
-            postgres_poll: Duration::from_secs(5),
+            revision_poll: Duration::from_secs(5),
         }
     }
 }

@@ -51,10 +51,8 @@ pub(crate) trait Row:
 {
 }
 
-impl<T> Row for T where
-    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
+impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
+{}
 
 /// How long SQLite waits for another writer, and Postgres for a free connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -88,9 +86,8 @@ impl Db {
             let pool = pool.max_connections(1).idle_timeout(None).max_lifetime(None);
             pool.connect_with(options).await?
         } else {
-            let options = options
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Normal);
+            let options =
+                options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal);
             pool.max_connections(max_connections.min(4)).connect_with(options).await?
         };
         Ok(Self::Sqlite(pool))
@@ -124,7 +121,7 @@ impl Db {
     ) -> Result<Option<R>, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, pool => {
-            let query = sqlx::query_as_with(sql, value::arguments(args)?);
+            let query = value::query_as(sql, args);
             query.fetch_optional(pool).instrument(span).await
         })
     }
@@ -142,7 +139,7 @@ impl Transaction {
     ) -> Result<Option<R>, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, tx => {
-            let query = sqlx::query_as_with(sql, value::arguments(args)?);
+            let query = value::query_as(sql, args);
             query.fetch_optional(&mut **tx).instrument(span).await
         })
     }
@@ -162,7 +159,7 @@ impl Transaction {
     ) -> Result<Vec<R>, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, tx => {
-            let query = sqlx::query_as_with(sql, value::arguments(args)?);
+            let query = value::query_as(sql, args);
             query.fetch_all(&mut **tx).instrument(span).await
         })
     }
@@ -175,7 +172,7 @@ impl Transaction {
     ) -> Result<u64, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, tx => {
-            let query = sqlx::query_with(sql, value::arguments(args)?);
+            let query = value::query(sql, args);
             Ok(query.execute(&mut **tx).instrument(span).await?.rows_affected())
         })
     }

@@ -64,14 +64,22 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    pub(crate) fn not_found(what: &'static str, name: impl ToString) -> Self {
+    /// The inside message, for the log: with the cause, which `Display` leaves out.
+    pub fn inside(&self) -> String {
+        match std::error::Error::source(self) {
+            Some(cause) => format!("{self}: {cause}"),
+            None => self.to_string(),
+        }
+    }
+
+    pub(crate) fn not_found(what: &'static str, name: &impl ToString) -> Self {
         Self::NotFound { what, name: name.to_string() }
     }
 
     pub(crate) fn invalid(
         field: &'static str,
-        value: impl ToString,
-        message: impl ToString,
+        value: &(impl ToString + ?Sized),
+        message: &(impl ToString + ?Sized),
     ) -> Self {
         Self::Invalid { field, value: value.to_string(), message: message.to_string() }
     }

@@ -32,12 +32,18 @@ impl PageRequest {
     pub(crate) fn key<const N: usize>(&self) -> Result<[String; N], ControlError> {
         if !(1..=Self::MAX).contains(&self.limit) {
             let message = format!("limit must be 1 to {}, not {}", Self::MAX, self.limit);
-            return Err(ControlError::invalid("limit", self.limit, message));
+            return Err(ControlError::invalid("limit", &self.limit, &message));
         }
         let Some(Cursor(parts)) = &self.after else { return Ok([const { String::new() }; N]) };
-        parts.clone().try_into().map_err(|_| {
-            ControlError::invalid("cursor", "", "this cursor belongs to another list")
-        })
+        parts
+            .clone()
+            .try_into()
+            .map_err(|_| ControlError::invalid("cursor", "", "this cursor belongs to another list"))
+    }
+
+    /// How many rows to ask for: one more than the page holds, see [`Page::new`].
+    pub(crate) fn rows(&self) -> i64 {
+        i64::from(self.limit) + 1
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whether a tenant or an agent is let in.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::db::{Arg, text_column};
@@ -16,12 +18,23 @@ pub enum Status {
 }
 
 impl Status {
+    /// Whether calls are served.
+    pub const fn is_active(self) -> bool {
+        matches!(self, Self::Active)
+    }
+
     /// The text, as it is stored and shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Suspended => "suspended",
         }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn slug(field: &'static str, value: &str) -> Result<(), ControlError>
     }
     let message =
         format!("{field} {value:?} must be 1 to 63 characters: lower-case letters, digits and '-'");
-    Err(ControlError::invalid(field, value, message))
+    Err(ControlError::invalid(field, value, &message))
 }
 
 /// A name or note: at most `max` bytes, no control characters.
@@ -23,13 +23,13 @@ fn line(field: &'static str, value: &str, max: usize) -> Result<(), ControlError
     } else {
         return Ok(());
     };
-    Err(ControlError::invalid(field, value, message))
+    Err(ControlError::invalid(field, value, &message))
 }
 
 /// A name for people: 1 to 256 bytes in one line.
 pub(crate) fn name(field: &'static str, value: &str) -> Result<(), ControlError> {
     if value.trim().is_empty() {
-        return Err(ControlError::invalid(field, value, format!("{field} must not be empty")));
+        return Err(ControlError::invalid(field, value, &format!("{field} must not be empty")));
     }
     line(field, value, 256)
 }

@@ -27,7 +27,7 @@ pub enum ToolGlobError {
     /// A character that no tool name has.
     #[error(
         "{character:?} cannot occur in tool pattern {pattern:?}: \
-         use letters, digits, '_', '-', '.', '/' and '*'"
+         use letters, digits and any of _-./*"
     )]
     Character {
         /// The text that was refused.
@@ -74,8 +74,7 @@ impl FromStr for ToolGlob {
         if text.is_empty() || text.len() > Self::MAX_LENGTH {
             return Err(ToolGlobError::Length(text.to_owned()));
         }
-        let foreign =
-            text.chars().find(|c| !c.is_ascii_alphanumeric() && !"_-./*".contains(*c));
+        let foreign = text.chars().find(|c| !c.is_ascii_alphanumeric() && !"_-./*".contains(*c));
         match foreign {
             None => Ok(Self(text.to_owned())),
             Some(character) => {

@@ -5,7 +5,7 @@ mod compiled;
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind};
+pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind, slot_key};
 use crate::{Concurrency, Limit, LimitError, Mode, Priority, RateLimit, Scope};
 
 /// Whose state a rule counts in.
@@ -34,6 +34,17 @@ pub enum Place {
 }
 
 impl Place {
+    pub(crate) const ALL: [Self; Rules::MAX_CAPS] = [
+        Self::Server,
+        Self::ServerTool,
+        Self::Tenant,
+        Self::TenantTool,
+        Self::Agent,
+        Self::AgentKey,
+        Self::AgentTool,
+        Self::AgentRequests,
+    ];
+
     /// Whether the state is outside every tenant.
     #[must_use]
     pub const fn is_server_wide(self) -> bool {

@@ -24,7 +24,13 @@ pub struct Admitted {
 impl Admitted {
     /// Admits one call of `tool`. `request_id` is our own correlation id, not the JSON-RPC id, which the caller picks.
     pub fn new(tool: ToolIndex, ticket: Arc<dyn Ticket>, request_id: impl Into<Arc<str>>) -> Self {
-        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: Extensions::new() }
+        Self {
+            tool,
+            deadline: None,
+            ticket,
+            request_id: request_id.into(),
+            extensions: Extensions::new(),
+        }
     }
 
     /// Bounds the time that the tool may run, counted from its start.
@@ -111,4 +117,18 @@ pub enum Outcome {
     Cancelled,
     /// The tool panicked.
     Panicked,
+}
+
+impl Outcome {
+    /// The word for it in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool_error",
+            Self::InvalidInput => "invalid_input",
+            Self::TimedOut => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Panicked => "panic",
+        }
+    }
 }

@@ -78,6 +78,12 @@ impl<'a> Envelope<'a> {
             .and_then(|meta| meta.protocol_version);
         Self { kind, id, protocol_version }
     }
+
+    /// Whether this is a `tools/call`.
+    #[must_use]
+    pub fn is_tool_call(&self) -> bool {
+        matches!(self.kind, Kind::ToolCall(_))
+    }
 }
 
 /// Serde reads a struct from an array too, by position; the protocol engine does not, so arrays are refused here.

@@ -43,8 +43,18 @@ pub use crate::schema::InputSchema;
 pub use crate::stdio::{StdioGate, StdioPassage, StdioRefusal, StdioRequest, serve_stdio, serve_stream};
 pub use crate::tool::{FreeTool, Tool, ToolSet};
 
-/// What the macros' output names. No part of the public interface.
+/// What the macros' output names, re-exported by the facade. No part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::parameter::{IsArgument, IsFromCall, IsNeither, MadeFromCall, OneArgument, Parameter};
+    pub use std::boxed::Box;
+    pub use std::concat;
+    pub use std::mem::drop;
+    pub use std::module_path;
+    pub use std::option::Option;
+    pub use std::sync::Arc;
+    pub use std::vec::Vec;
+
+    pub use crate::output::{OutputKind, output};
+    pub use crate::parameter::{IsArgument, IsFromCall, IsNeither, Parameter, ParameterKind, made_from_call};
+    pub use crate::{Call, FreeTool, InputSchema, Tool, ToolSet};
 }

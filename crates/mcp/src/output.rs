@@ -55,9 +55,9 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
     fn into_result(self) -> Result<CallToolResult, ToolError> {
-        serde_json::to_value(self.0)
-            .map(CallToolResult::structured)
-            .map_err(|error| ToolError::new("the tool's output cannot be written as JSON").with_source(error))
+        serde_json::to_value(self.0).map(CallToolResult::structured).map_err(|error| {
+            ToolError::new("the tool's output cannot be written as JSON").with_source(error)
+        })
     }
 
     fn output_schema() -> Option<Arc<JsonObject>> {
@@ -121,4 +121,40 @@ as_text! {
     bool char
     i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize
     f32 f64
+}
+
+/// The output type of a tool as the macros need it: functions instead of a trait bound, so that a type that is no
+/// [`ToolOutput`] is one error.
+pub struct OutputKind<T> {
+    schema: fn() -> Option<Arc<JsonObject>>,
+    into_result: fn(T) -> Result<CallToolResult, ToolError>,
+}
+
+impl<T> OutputKind<T> {
+    /// The schema of `structuredContent`.
+    pub fn schema(self) -> Option<Arc<JsonObject>> {
+        (self.schema)()
+    }
+
+    /// The result that is sent.
+    ///
+    /// # Errors
+    ///
+    /// If the tool failed.
+    pub fn into_result(self, output: T) -> Result<CallToolResult, ToolError> {
+        (self.into_result)(output)
+    }
+}
+
+impl<T> Clone for OutputKind<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for OutputKind<T> {}
+
+/// Names the output type of a tool.
+pub fn output<T: ToolOutput>() -> OutputKind<T> {
+    OutputKind { schema: T::output_schema, into_result: T::into_result }
 }

@@ -44,13 +44,13 @@ pub trait IsFromCall {
     /// The type.
     type Value;
     /// Decides that it is made from the call.
-    fn kind(&self) -> MadeFromCall<Self::Value>;
+    fn kind(&self) -> ParameterKind<Self::Value>;
 }
 
 impl<T: FromCall> IsFromCall for &&Parameter<T> {
     type Value = T;
-    fn kind(&self) -> MadeFromCall<T> {
-        MadeFromCall(PhantomData)
+    fn kind(&self) -> ParameterKind<T> {
+        made_from_call()
     }
 }
 
@@ -59,13 +59,13 @@ pub trait IsArgument {
     /// The type.
     type Value;
     /// Decides that it is an argument.
-    fn kind(&self) -> OneArgument<Self::Value>;
+    fn kind(&self) -> ParameterKind<Self::Value>;
 }
 
 impl<T: Argument> IsArgument for &Parameter<T> {
     type Value = T;
-    fn kind(&self) -> OneArgument<T> {
-        OneArgument(PhantomData)
+    fn kind(&self) -> ParameterKind<T> {
+        one_argument()
     }
 }
 
@@ -75,55 +75,67 @@ pub trait IsNeither {
     /// The type.
     type Value;
     /// Fails to compile.
-    fn kind(&self) -> OneArgument<Self::Value>
+    fn kind(&self) -> ParameterKind<Self::Value>
     where
         Self::Value: Argument;
 }
 
 impl<T> IsNeither for Parameter<T> {
     type Value = T;
-    fn kind(&self) -> OneArgument<T>
+    fn kind(&self) -> ParameterKind<T>
     where
         T: Argument,
     {
-        OneArgument(PhantomData)
+        one_argument()
     }
 }
 
-/// A parameter that is made from the call.
-pub struct MadeFromCall<T>(PhantomData<fn() -> T>);
+/// What a parameter is, once that is decided.
+///
+/// Holds functions instead of asking for traits again, so that a type that is neither is one error and not three.
+pub struct ParameterKind<T> {
+    describe: fn(&mut InputSchema, &str, Option<&str>),
+    take: fn(&Call, &str) -> Result<T, ToolError>,
+}
 
-impl<T: FromCall> MadeFromCall<T> {
-    /// Adds to the input schema what the value reads from the arguments. A parameter's doc comment has no place there.
-    pub fn describe(&self, schema: &mut InputSchema, _name: &str, _description: Option<&str>) {
-        T::describe(schema);
+impl<T> ParameterKind<T> {
+    /// Adds to the input schema what the parameter reads from the arguments.
+    pub fn describe(self, schema: &mut InputSchema, name: &str, description: Option<&str>) {
+        (self.describe)(schema, name, description);
     }
 
-    /// Makes the value.
+    /// Takes the value out of the call.
     ///
     /// # Errors
     ///
-    /// What [`FromCall::from_call`] says.
-    pub fn take(&self, call: &Call, _name: &str) -> Result<T, ToolError> {
-        T::from_call(call)
+    /// If an argument is missing or does not fit, or what [`FromCall::from_call`] says.
+    pub fn take(self, call: &Call, name: &str) -> Result<T, ToolError> {
+        (self.take)(call, name)
     }
 }
 
-/// A parameter that is one argument.
-pub struct OneArgument<T>(PhantomData<fn() -> T>);
-
-impl<T: Argument> OneArgument<T> {
-    /// Adds the property to the input schema; it is required unless the type makes something of its absence.
-    pub fn describe(&self, schema: &mut InputSchema, name: &str, description: Option<&str>) {
-        schema.property::<T>(name, description, arguments::is_required::<T>());
+impl<T> Clone for ParameterKind<T> {
+    fn clone(&self) -> Self {
+        *self
     }
+}
 
-    /// Takes the argument.
-    ///
-    /// # Errors
-    ///
-    /// If it is missing or does not fit the type.
-    pub fn take(&self, call: &Call, name: &str) -> Result<T, ToolError> {
-        arguments::argument(&call.arguments, name)
+impl<T> Copy for ParameterKind<T> {}
+
+/// A parameter that is made from the call. Its doc comment has no place in the schema.
+pub fn made_from_call<T: FromCall>() -> ParameterKind<T> {
+    ParameterKind {
+        describe: |schema, _name, _description| T::describe(schema),
+        take: |call, _name| T::from_call(call),
+    }
+}
+
+/// A parameter that is one argument; required unless its type makes something of its absence.
+fn one_argument<T: Argument>() -> ParameterKind<T> {
+    ParameterKind {
+        describe: |schema, name, description| {
+            schema.property::<T>(name, description, arguments::is_required::<T>());
+        },
+        take: |call, name| arguments::argument(&call.arguments, name),
     }
 }

@@ -7,6 +7,11 @@ use crate::tool::Tool;
 pub struct ToolIndex(u32);
 
 impl ToolIndex {
+    /// The index of the tool at this place, counted from 0 by name.
+    pub fn at(place: usize) -> Option<Self> {
+        u32::try_from(place).ok().map(Self)
+    }
+
     /// The index as a number: 0 for the first tool by name, and so on without gaps.
     pub fn get(self) -> u32 {
         self.0
@@ -82,14 +87,23 @@ fn index(at: usize) -> ToolIndex {
 fn check(tool: &Tool) -> Result<(), RegistryError> {
     let name = tool.name();
     if name.is_empty() || name.len() > 128 || !name.bytes().all(is_name_byte) {
-        return Err(RegistryError::InvalidName { name: name.to_owned(), origin: tool.origin().to_owned() });
+        return Err(RegistryError::InvalidName {
+            name: name.to_owned(),
+            origin: tool.origin().to_owned(),
+        });
     }
     let root = tool.input_schema().get("type").cloned().unwrap_or_default();
     if root != "object" {
-        return Err(RegistryError::InputIsNoObject { name: name.to_owned(), root: root.to_string() });
+        return Err(RegistryError::InputIsNoObject {
+            name: name.to_owned(),
+            root: root.to_string(),
+        });
     }
     if let Some(reason) = tool.validation().and_then(|validation| validation.defect()) {
-        return Err(RegistryError::InvalidSchema { name: name.to_owned(), reason: reason.to_owned() });
+        return Err(RegistryError::InvalidSchema {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        });
     }
     Ok(())
 }
@@ -104,7 +118,9 @@ fn is_name_byte(byte: u8) -> bool {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two tools have the same name.
-    #[error("the tool name `{name}` is taken twice, by `{first}` and by `{second}`: rename one with `name = \"…\"`")]
+    #[error(
+        "the tool name `{name}` is taken twice, by `{first}` and by `{second}`: rename one with `name = \"…\"`"
+    )]
     DuplicateName {
         /// The name.
         name: String,
@@ -122,7 +138,9 @@ pub enum RegistryError {
         origin: String,
     },
     /// The arguments of a call are always an object, so the schema has to be one of an object.
-    #[error("the input schema of the tool `{name}` describes no object (its type is {root}): make `Params<T>` a struct")]
+    #[error(
+        "the input schema of the tool `{name}` describes no object (its type is {root}): make `Params<T>` a struct"
+    )]
     InputIsNoObject {
         /// The tool's name.
         name: String,
@@ -137,4 +155,65 @@ pub enum RegistryError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rmcp::model::JsonObject;
+    use serde_json::json;
+
+    use super::*;
+    use crate::output::ToolOutput as _;
+    use crate::schema::InputSchema;
+
+    fn tool(name: &'static str, schema: Arc<JsonObject>) -> Tool {
+        Tool::new(name, schema, |_call| Box::pin(async { ().into_result() }))
+    }
+
+    fn error(tool: Tool) -> String {
+        Registry::new([tool]).expect_err("the tool is refused").to_string()
+    }
+
+    #[test]
+    fn names_that_mcp_does_not_allow_are_refused() {
+        for name in ["", "a b", "größe", "a/b"] {
+            let message =
+                error(tool(name, InputSchema::new().finish()).with_origin("reports::export"));
+            assert_eq!(
+                message,
+                format!(
+                    "the tool name `{name}` of `reports::export` is not valid: 1 to 128 of A-Z a-z 0-9 _ - ."
+                )
+            );
+        }
+        assert!(Registry::new([tool("A.z-0_9", InputSchema::new().finish())]).is_ok());
+    }
+
+    #[test]
+    fn an_input_schema_that_no_call_could_satisfy_is_refused() {
+        let mut schema = InputSchema::new();
+        schema.object::<Vec<u8>>();
+        assert!(error(tool("list", schema.finish())).contains(r#"(its type is "array")"#));
+        assert!(error(tool("untyped", Arc::new(JsonObject::new()))).contains("(its type is null)"));
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_refused_when_arguments_are_to_be_checked_against_it() {
+        let schema = json!({ "type": "object", "properties": { "a": { "type": "strange" } } });
+        let schema = Arc::new(schema.as_object().expect("an object").clone());
+        assert!(Registry::new([tool("odd", Arc::clone(&schema))]).is_ok());
+        let message = error(tool("odd", schema).validated());
+        assert!(
+            message.starts_with("the input schema of the tool `odd` is not valid: "),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn an_empty_registry_finds_nothing() {
+        let registry = Registry::default();
+        assert!(registry.is_empty() && registry.len() == 0 && registry.get("x").is_none());
+    }
 }

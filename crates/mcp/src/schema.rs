@@ -35,7 +35,12 @@ impl InputSchema {
     }
 
     /// Adds one argument.
-    pub fn property<T: JsonSchema>(&mut self, name: &str, description: Option<&str>, required: bool) {
+    pub fn property<T: JsonSchema>(
+        &mut self,
+        name: &str,
+        description: Option<&str>,
+        required: bool,
+    ) {
         let mut schema = self.generator.subschema_for::<T>();
         if let Some(description) = description {
             schema.ensure_object().insert("description".into(), description.into());
@@ -143,4 +148,89 @@ fn transformed(generator: &mut SchemaGenerator, root: JsonObject) -> Arc<JsonObj
         transform.transform(&mut schema);
     }
     Arc::new(std::mem::take(schema.ensure_object()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Page {
+        after: Option<String>,
+        size: u32,
+    }
+
+    #[derive(JsonSchema)]
+    #[schemars(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Strict {
+        size: u8,
+        shape: Shape,
+    }
+
+    /// Has no `type` at its root, but only objects.
+    #[derive(JsonSchema)]
+    #[schemars(tag = "kind")]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    enum Shape {
+        Circle { radius: f64 },
+        Group { of: Vec<Shape> },
+    }
+
+    fn finished(schema: InputSchema) -> Value {
+        Value::Object(schema.finish().as_ref().clone())
+    }
+
+    #[test]
+    fn arguments_and_structs_are_merged_and_the_first_to_name_a_property_describes_it() {
+        let mut schema = InputSchema::new();
+        schema.property::<String>("size", Some("Small or large."), true);
+        schema.object::<Page>();
+        schema.object::<Strict>();
+        let schema = finished(schema);
+        let properties = schema["properties"].as_object().expect("an object");
+        assert_eq!(properties.keys().collect::<Vec<_>>(), ["size", "after", "shape"]);
+        assert_eq!(
+            properties["size"],
+            json!({ "type": "string", "description": "Small or large." })
+        );
+        assert_eq!(schema["required"], json!(["size", "shape"]));
+        assert_eq!(schema["additionalProperties"], false);
+        assert_eq!(
+            schema["$defs"]["Shape"]["oneOf"][1]["properties"]["of"]["items"]["$ref"],
+            "#/$defs/Shape"
+        );
+    }
+
+    #[test]
+    fn an_enum_of_objects_is_an_object() {
+        let mut schema = InputSchema::new();
+        schema.object::<Shape>();
+        let schema = finished(schema);
+        assert_eq!(schema["type"], "object");
+        assert_eq!(schema["oneOf"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn keywords_that_two_structs_state_differently_both_hold() {
+        let mut schema = InputSchema::new();
+        schema.object::<BTreeMap<String, u8>>();
+        schema.object::<BTreeMap<String, bool>>();
+        let schema = finished(schema);
+        assert_eq!(schema["additionalProperties"]["type"], "integer");
+        assert_eq!(schema["allOf"], json!([{ "additionalProperties": { "type": "boolean" } }]));
+    }
+
+    #[test]
+    fn a_root_that_is_no_object_stays_visible() {
+        let mut schema = InputSchema::new();
+        schema.object::<Vec<u8>>();
+        assert_eq!(finished(schema)["type"], "array");
+        let mut schema = InputSchema::new();
+        schema.object::<Option<Page>>();
+        assert_eq!(finished(schema)["type"], "object");
+    }
 }

@@ -1,5 +1,6 @@
 //! The stdio transport: one peer, one caller, the same gate.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub struct StdioPassage {
     /// Which tools a `tools/list` shows.
     pub visible: Visible,
     /// Held until the answer is made.
-    pub held: Option<Arc<dyn std::any::Any + Send + Sync>>,
+    pub held: Arc<dyn Any + Send + Sync>,
 }
 
 /// A refusal as JSON-RPC carries it.
@@ -57,7 +58,10 @@ pub trait StdioGate: Send + Sync + 'static {
     ///
     /// # Errors
     /// The refusal that the peer gets as the error of its request.
-    fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal>;
+    fn admit(
+        &self,
+        request: StdioRequest<'_>,
+    ) -> impl Future<Output = Result<StdioPassage, StdioRefusal>> + Send;
 }
 
 /// Serves the peer on standard input and output until it hangs up or `shutdown` is cancelled.
@@ -116,7 +120,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
             tool,
             protocol_version: version.as_ref().map(ProtocolVersion::as_str),
         };
-        let passage = self.gate.admit(asked).map_err(|refusal| ErrorData {
+        let passage = self.gate.admit(asked).await.map_err(|refusal| ErrorData {
             code: ErrorCode(refusal.code),
             message: Cow::Owned(refusal.message),
             data: refusal.data,
@@ -142,7 +146,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
     }
 }
 
-fn attach(extensions: &mut Extensions, passed: StdioPassage) -> Option<Arc<dyn std::any::Any + Send + Sync>> {
+fn attach(extensions: &mut Extensions, passed: StdioPassage) -> Arc<dyn Any + Send + Sync> {
     extensions.insert(passed.visible);
     if let Some(passage) = passed.passage {
         extensions.insert(passage);

@@ -5,7 +5,7 @@ fn read(file: &str, dotenv: &[(&str, &str)], environment: &[(&str, &str)]) -> Re
     let path = folder.path().join("sluicegate.toml");
     std::fs::write(&path, file).expect("the file is written");
     let owned = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
-    Settings::read(&path, owned(dotenv), owned(environment), &Overrides::default())
+    Settings::read(None, &path, owned(dotenv), owned(environment), &Overrides::default())
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use sluicegate_control::RefusalStyle;
 
 /// How callers are identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -25,20 +26,6 @@ pub enum LogFormat {
     Pretty,
     /// One JSON object a line.
     Json,
-}
-
-/// How a refused call is answered (docs/limits.md, "What a refused caller sees").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalStyle {
-    /// `http`, except where the compatibility list names another style for the client.
-    Auto,
-    /// Status 429 with a JSON-RPC error.
-    Http,
-    /// Status 200 with a JSON-RPC error.
-    Jsonrpc,
-    /// Status 200 with a tool result that is marked as an error.
-    ToolResult,
 }
 
 /// The JSON-RPC error code of a refused call.

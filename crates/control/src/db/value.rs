@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use sqlx::{Arguments, Database, Encode, Type};
+use sqlx::query::{Query, QueryAs};
+use sqlx::{Database, Encode, FromRow, Type};
 
 /// A bound value. Columns have three types, so there are three kinds.
 pub(crate) enum Arg<'a> {
@@ -65,22 +66,41 @@ macro_rules! args {
 }
 pub(crate) use args;
 
-pub(super) fn arguments<DB: Database>(args: &[Arg<'_>]) -> Result<DB::Arguments, sqlx::Error>
+macro_rules! bind_all {
+    ($query:expr, $args:expr) => {
+        $args.iter().fold($query, |query, arg| match arg {
+            Arg::Text(text) => query.bind(text.as_deref()),
+            Arg::Int(number) => query.bind(*number),
+            Arg::Bool(truth) => query.bind(*truth),
+        })
+    };
+}
+
+/// A statement that returns rows, with its values bound.
+pub(super) fn query_as<'q, DB: Database, R>(
+    sql: &'static str,
+    args: &'q [Arg<'q>],
+) -> QueryAs<'q, DB, R, DB::Arguments>
+where
+    R: for<'r> FromRow<'r, DB::Row>,
+    for<'t> Option<&'t str>: Encode<'t, DB> + Type<DB>,
+    Option<i64>: for<'t> Encode<'t, DB> + Type<DB>,
+    bool: for<'t> Encode<'t, DB> + Type<DB>,
+{
+    bind_all!(sqlx::query_as(sql), args)
+}
+
+/// A statement that returns nothing, with its values bound.
+pub(super) fn query<'q, DB: Database>(
+    sql: &'static str,
+    args: &'q [Arg<'q>],
+) -> Query<'q, DB, DB::Arguments>
 where
     for<'t> Option<&'t str>: Encode<'t, DB> + Type<DB>,
-    for<'t> Option<i64>: Encode<'t, DB> + Type<DB>,
-    for<'t> bool: Encode<'t, DB> + Type<DB>,
+    Option<i64>: for<'t> Encode<'t, DB> + Type<DB>,
+    bool: for<'t> Encode<'t, DB> + Type<DB>,
 {
-    let mut bound = DB::Arguments::default();
-    for arg in args {
-        match arg {
-            Arg::Text(text) => bound.add(text.as_deref()),
-            Arg::Int(number) => bound.add(*number),
-            Arg::Bool(truth) => bound.add(*truth),
-        }
-        .map_err(sqlx::Error::Encode)?;
-    }
-    Ok(bound)
+    bind_all!(sqlx::query(sql), args)
 }
 
 /// Reads a text column into a type by its `FromStr`.

@@ -28,7 +28,7 @@ impl Compiled {
 }
 
 /// Which algorithm, and the numbers only it needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Bucket {
         /// Time per call.
@@ -37,6 +37,8 @@ pub(crate) enum Kind {
         depth: u64,
         /// Time this call adds.
         charge: u64,
+        /// Calls per nanosecond.
+        per_ns: f64,
     },
     Window {
         /// Length of the window.
@@ -51,7 +53,7 @@ pub(crate) struct CompiledRate {
     pub(crate) capacity: u64,
     pub(crate) cost: u64,
     place: Place,
-    identity: KeyMask,
+    mask: KeyMask,
     /// The id under which callers without state of their own share a state. It depends on the numbers, so that two
     /// agents with different limits never convert each other's state back and forth.
     pub(crate) overflow: u32,
@@ -67,7 +69,8 @@ impl CompiledRate {
         let kind = match rule.limit.algorithm() {
             Algorithm::TokenBucket => {
                 let interval = rule.limit.interval_ns();
-                Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval) }
+                let per_ns = 1.0 / interval as f64;
+                Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval), per_ns }
             }
             Algorithm::SlidingWindow => Kind::Window { window: rule.limit.quota().window_ns() },
         };
@@ -76,21 +79,21 @@ impl CompiledRate {
             capacity,
             cost,
             place: rule.place,
-            identity: KeyMask::new(rule.place, rule.ordinal),
+            mask: KeyMask::new(rule.place, rule.ordinal),
             overflow: OVERFLOW | fingerprint(kind, capacity),
             index,
             observe: rule.mode == Mode::Observe,
         }
     }
 
-    /// Whether the cost fits at all.
+    /// Whether the cost of a call fits at all.
     pub(crate) fn is_possible(&self) -> bool {
         self.cost <= self.capacity
     }
 
     /// The key of the state this rule counts in.
     pub(crate) fn key(&self, who: &Identity) -> u64 {
-        let key = self.identity.key(who);
+        let key = self.mask.key(who);
         if key >> 63 == 0 { key } else { self.overflow_key(key) }
     }
 
@@ -105,7 +108,6 @@ pub(crate) struct CompiledCap {
     /// The slots that calls of these rules may use.
     pub(crate) allowed: u32,
     pub(crate) place: Place,
-    identity: KeyMask,
     /// Position in the rules as given.
     pub(crate) index: u8,
     pub(crate) observe: bool,
@@ -124,16 +126,15 @@ impl CompiledCap {
         Self {
             allowed: u32::try_from(allowed).unwrap_or(cap),
             place: rule.place,
-            identity: KeyMask::new(rule.place, 0),
             index,
             observe: rule.mode == Mode::Observe,
         }
     }
+}
 
-    /// The key of the slots this rule counts.
-    pub(crate) fn key(&self, who: &Identity) -> u64 {
-        self.identity.key(who)
-    }
+/// The key of the slots that are counted in `place`.
+pub(crate) fn slot_key(place: Place, who: &Identity) -> u64 {
+    KeyMask::new(place, 0).key(who)
 }
 
 /// The ids of one call.
@@ -166,7 +167,8 @@ impl KeyMask {
             Place::AgentKey => (0, ALL, 0),
             Place::AgentTool => (ALL, 0, ALL),
         };
-        Self { agent, key, tool, low: (place as u32) << 4 | ordinal as u32 }
+        // Places are counted from 1 here, so that no key is 0.
+        Self { agent, key, tool, low: (place as u32 + 1) << 4 | ordinal as u32 }
     }
 
     const fn key(self, who: &Identity) -> u64 {

@@ -1,0 +1,198 @@
+use std::pin::Pin;
+
+use sluicegate_control::{
+    Actor, Agent, Control, ControlError, JsonText, KeyId, LimitFilter, LimitId, LimitKindName,
+    NewKey, NewLimit, Overlap, PageRequest, PlanId, Reach, Role, Target, TenantFilter, TenantId,
+    TenantSettings,
+};
+
+use crate::harness::{Store, kind, on_both, tool};
+
+/// What there is in the tenant that the use cases are tried on.
+pub(crate) struct Fixture {
+    pub(crate) acme: TenantId,
+    agent: Agent,
+    pub(crate) key: KeyId,
+    plan: PlanId,
+    limit: LimitId,
+    server_limit: LimitId,
+    /// Unlike any other of the same test.
+    fresh: String,
+}
+
+pub(crate) type Outcome<'a> = Pin<Box<dyn Future<Output = Result<(), ControlError>> + 'a>>;
+pub(crate) type Run = for<'a> fn(&'a Control, &'a Actor, &'a Fixture) -> Outcome<'a>;
+
+/// What an actor gets who has the role, but inside one tenant.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Confined {
+    /// In its own tenant it may; to another it does not exist.
+    ToItsTenant,
+    /// It may, and gets what it can see.
+    Filtered,
+    /// It does not exist for it.
+    NotFound,
+    /// It may not, in its own tenant; another does not exist for it.
+    ForbiddenInItsTenant,
+    /// It may not.
+    Forbidden,
+}
+
+pub(crate) struct UseCase(&'static str, Role, Confined, pub(crate) Run);
+
+macro_rules! use_cases {
+    ($($name:literal, $role:ident, $confined:ident:
+        |$control:ident, $actor:ident, $f:ident| $run:expr;)*) => {
+        vec![$(UseCase($name, Role::$role, Confined::$confined, |$control, $actor, $f| {
+            Box::pin(async move { $run.await.map(drop) })
+        })),*]
+    };
+}
+
+pub(crate) fn use_cases() -> Vec<UseCase> {
+    use_cases![
+        "tenants.create", Operator, Forbidden: |c, a, f| c.tenants().create(a, &f.fresh, "x");
+        "tenants.get", Viewer, ToItsTenant: |c, a, f| c.tenants().get(a, &f.acme.into());
+        "tenants.get by slug", Viewer, ToItsTenant: |c, a, _f| c.tenants().get(a, &"acme".into());
+        "tenants.list", Viewer, Filtered: |c, a, _f| c.tenants().list(a, &TenantFilter::default(), &PageRequest::default());
+        "tenants.rename", Operator, ToItsTenant: |c, a, f| c.tenants().rename(a, &f.acme.into(), &f.fresh);
+        "tenants.suspend", Operator, ToItsTenant: |c, a, f| c.tenants().suspend(a, &f.acme.into());
+        "tenants.resume", Operator, ToItsTenant: |c, a, f| c.tenants().resume(a, &f.acme.into());
+        "tenants.set_settings", Operator, ToItsTenant: |c, a, f| c.tenants().set_settings(a, &f.acme.into(), TenantSettings::default());
+        "tenants.set_metadata", Operator, ToItsTenant: |c, a, f| c.tenants().set_metadata(a, &f.acme.into(), JsonText::empty_object());
+        "tenants.assign_plan", Operator, ForbiddenInItsTenant: |c, a, f| c.tenants().assign_plan(a, &f.acme.into(), None);
+        "agents.create", Operator, ToItsTenant: |c, a, f| c.agents().create(a, &f.acme.into(), &f.fresh);
+        "agents.get", Viewer, ToItsTenant: |c, a, f| c.agents().get(a, &f.acme.into(), &f.agent.id.into());
+        "agents.list", Viewer, ToItsTenant: |c, a, f| c.agents().list(a, &f.acme.into(), &PageRequest::default());
+        "agents.suspend", Operator, ToItsTenant: |c, a, f| c.agents().suspend(a, &f.acme.into(), &f.agent.id.into());
+        "agents.resume", Operator, ToItsTenant: |c, a, f| c.agents().resume(a, &f.acme.into(), &f.agent.id.into());
+        "agents.record_sightings", Operator, Forbidden: |c, a, _f| c.agents().record_sightings(a, &[]);
+        "keys.create", Operator, ToItsTenant: |c, a, f| c.keys().create(a, &f.acme.into(), &f.agent.id.into(), NewKey::named("x"));
+        "keys.get", Viewer, ToItsTenant: |c, a, f| c.keys().get(a, f.key);
+        "keys.list", Viewer, ToItsTenant: |c, a, f| c.keys().list(a, &f.acme.into(), None, &PageRequest::default());
+        "keys.list of an agent", Viewer, ToItsTenant: |c, a, f| c.keys().list(a, &f.acme.into(), Some(&f.agent.id.into()), &PageRequest::default());
+        "keys.rotate", Operator, ToItsTenant: |c, a, f| c.keys().rotate(a, f.key, Overlap::Week);
+        "keys.revoke", Operator, ToItsTenant: |c, a, f| c.keys().revoke(a, f.key);
+        "keys.record_uses", Operator, Forbidden: |c, a, _f| c.keys().record_uses(a, &[]);
+        "plans.create", Operator, Forbidden: |c, a, f| c.plans().create(a, &f.fresh, "");
+        "plans.get", Viewer, NotFound: |c, a, f| c.plans().get(a, &f.plan.into());
+        "plans.list", Viewer, Filtered: |c, a, _f| c.plans().list(a, &PageRequest::default());
+        "plans.delete", Operator, NotFound: |c, a, f| c.plans().delete(a, &f.plan.into());
+        "limits.set on a tenant", Operator, ToItsTenant: |c, a, f| c.limits().set(a, &NewLimit::rate(Target::Tenant { tenant: f.acme }, "1/s"));
+        "limits.set on an agent", Operator, ToItsTenant: |c, a, f| c.limits().set(a, &NewLimit::rate(Target::Agent { tenant: f.acme, agent: f.agent.id }, "1/s"));
+        "limits.set on a tenant's tool", Operator, ToItsTenant: |c, a, f| c.limits().set(a, &NewLimit::rate(Target::TenantTool { tenant: f.acme, tool: "export".into() }, "1/s"));
+        "limits.set on the server", Operator, NotFound: |c, a, _f| c.limits().set(a, &NewLimit::rate(Target::Server, "1/s"));
+        "limits.set on a tool", Operator, NotFound: |c, a, _f| c.limits().set(a, &NewLimit::rate(Target::Tool { tool: "export".into() }, "1/s"));
+        "limits.set on a plan", Operator, NotFound: |c, a, f| c.limits().set(a, &NewLimit::rate(Target::Plan { plan: f.plan }, "1/s"));
+        "limits.get", Viewer, ToItsTenant: |c, a, f| c.limits().get(a, f.limit);
+        "limits.get of the server", Viewer, NotFound: |c, a, f| c.limits().get(a, f.server_limit);
+        "limits.list", Viewer, Filtered: |c, a, _f| c.limits().list(a, &LimitFilter::All, &PageRequest::default());
+        "limits.list of a tenant", Viewer, ToItsTenant: |c, a, f| c.limits().list(a, &LimitFilter::Tenant(f.acme.into()), &PageRequest::default());
+        "limits.list of a plan", Viewer, NotFound: |c, a, f| c.limits().list(a, &LimitFilter::Plan(f.plan.into()), &PageRequest::default());
+        "limits.unset", Operator, ToItsTenant: |c, a, f| c.limits().unset(a, &Target::Agent { tenant: f.acme, agent: f.agent.id }, LimitKindName::Concurrency);
+        "limits.unset on the server", Operator, NotFound: |c, a, _f| c.limits().unset(a, &Target::Server, LimitKindName::Rate);
+        "tools.register", Operator, Forbidden: |c, a, _f| c.tools().register(a, &[tool("export")]);
+        "tools.get", Viewer, Filtered: |c, a, _f| c.tools().get(a, "export");
+        "tools.list", Viewer, Filtered: |c, a, _f| c.tools().list(a, &PageRequest::default());
+        "audit.list", Viewer, Filtered: |c, a, _f| c.audit().list(a, None, &PageRequest::default());
+        "audit.list of a tenant", Viewer, ToItsTenant: |c, a, f| c.audit().list(a, Some(&f.acme.into()), &PageRequest::default());
+        "audit.verify", Viewer, Forbidden: |c, a, _f| c.audit().verify(a);
+        "tenants.delete", Operator, ForbiddenInItsTenant: |c, a, f| c.tenants().delete(a, &f.acme.into());
+    ]
+}
+
+/// Makes a new `acme`, so that each use case finds everything in its first state.
+pub(crate) async fn fixture(store: &Store, number: usize) -> Fixture {
+    if store.control.tenants().get(&store.root, &"acme".into()).await.is_ok() {
+        store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
+    }
+    let acme = store.tenant("acme").await.id;
+    let agent = store.agent("acme", "u-42").await;
+    let key = store.key(&agent).await.key.id();
+    let plan = format!("plan-{number}");
+    let plan = store.control.plans().create(&store.root, &plan, "").await.unwrap().id;
+    let set = async |new: NewLimit| store.control.limits().set(&store.root, &new).await.unwrap().id;
+    let target = Target::Agent { tenant: acme, agent: agent.id };
+    let limit = set(NewLimit::concurrency(target, "5")).await;
+    let server_limit = set(NewLimit::rate(Target::Server, "1000/s")).await;
+    Fixture { acme, agent, key, plan, limit, server_limit, fresh: format!("fresh-{number}") }
+}
+
+fn expected(needed: Role, confined: Confined, role: Role, global: bool, own: bool) -> &'static str {
+    if role < needed {
+        return "forbidden";
+    }
+    if global {
+        return "ok";
+    }
+    match confined {
+        Confined::Filtered => "ok",
+        Confined::Forbidden => "forbidden",
+        Confined::NotFound => "not found",
+        Confined::ToItsTenant if own => "ok",
+        Confined::ForbiddenInItsTenant if own => "forbidden",
+        Confined::ToItsTenant | Confined::ForbiddenInItsTenant => "not found",
+    }
+}
+
+on_both! {
+    async fn each_use_case_serves_whom_it_should_and_nobody_else(store: &Store) {
+        store.tools(&["export"]).await;
+        let globex = store.tenant("globex").await.id;
+        let mut number = 0;
+        let mut f = fixture(store, number).await;
+        for UseCase(name, needed, confined, run) in use_cases() {
+            for role in [Role::Viewer, Role::Operator, Role::Owner] {
+                for reach in ["global", "own", "foreign"] {
+                    let actor = Actor::user("alice", role, match reach {
+                        "global" => Reach::Global,
+                        "own" => Reach::Tenant(f.acme),
+                        _ => Reach::Tenant(globex),
+                    });
+                    let outcome = run(&store.control, &actor, &f).await;
+                    let expected = expected(needed, confined, role, reach == "global", reach == "own");
+                    assert_eq!(kind(&outcome), expected, "{name} as {role}, {reach}: {outcome:?}");
+                    if outcome.is_ok() && needed == Role::Operator {
+                        number += 1;
+                        f = fixture(store, number).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn lists_hold_only_what_a_confined_actor_sees(store: &Store) {
+        store.tools(&["export"]).await;
+        let f = fixture(store, 0).await;
+        let globex = store.tenant("globex").await.id;
+        let theirs = store.agent("globex", "u-42").await;
+        let target = Target::Agent { tenant: globex, agent: theirs.id };
+        store.control.limits().set(&store.root, &NewLimit::rate(target, "1/s")).await.unwrap();
+        let alice = Actor::user("alice", Role::Owner, Reach::Tenant(f.acme));
+        let page = PageRequest::default();
+
+        let tenants = store.control.tenants().list(&alice, &TenantFilter::default(), &page).await.unwrap();
+        assert_eq!(tenants.items.iter().map(|t| t.id).collect::<Vec<_>>(), [f.acme]);
+        let limits = store.control.limits().list(&alice, &LimitFilter::All, &page).await.unwrap();
+        assert_eq!(limits.items.iter().map(|l| l.id).collect::<Vec<_>>(), [f.limit]);
+        assert!(store.control.plans().list(&alice, &page).await.unwrap().items.is_empty());
+        let log = store.control.audit().list(&alice, None, &page).await.unwrap();
+        assert!(log.items.iter().all(|entry| entry.tenant_id == Some(f.acme)));
+        assert_eq!(log.items.len(), 4);
+    }
+
+    async fn an_actor_that_names_the_other_tenants_agent_of_the_same_name_gets_its_own(store: &Store) {
+        let ours = fixture(store, 0).await;
+        store.tenant("globex").await;
+        let theirs = store.agent("globex", "u-42").await;
+        let alice = Actor::user("alice", Role::Owner, Reach::Tenant(ours.acme));
+        let agents = store.control.agents();
+        let found = agents.get(&alice, &"acme".into(), &"u-42".into()).await.unwrap();
+        assert_eq!(found.id, ours.agent.id);
+        assert_eq!(kind(&agents.get(&alice, &"globex".into(), &"u-42".into()).await), "not found");
+        assert_eq!(kind(&agents.get(&alice, &"acme".into(), &theirs.id.into()).await), "not found");
+        let crossed = Target::Agent { tenant: ours.acme, agent: theirs.id };
+        let set = store.control.limits().set(&alice, &NewLimit::rate(crossed, "1/s")).await;
+        assert_eq!(kind(&set), "not found");
+    }
+}

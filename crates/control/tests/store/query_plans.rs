@@ -1,0 +1,128 @@
+//! No statement walks through a table that grows.
+//!
+//! The statements are taken from the spans of a run of every use case, so that a new one
+//! cannot be forgotten here.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use sluicegate_control::{Revision, Sighting};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row, SqliteConnection};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+use crate::harness::{START, Store, on_both};
+use crate::permissions::{fixture, use_cases};
+
+/// Indexes of only the rows that are wanted: to walk through one is what it is for.
+const PARTIAL: [&str; 2] = ["agents_suspended", "limits_with_agent"];
+
+#[derive(Clone, Default)]
+struct Statements(Arc<Mutex<BTreeSet<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Statements {
+    fn on_new_span(&self, span: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        span.record(&mut self.clone());
+    }
+}
+
+impl Visit for Statements {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "db.query.text" {
+            self.0.lock().unwrap().insert(value.to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+}
+
+/// The statements of every use case that have a condition. The few others read a whole
+/// table on purpose: the registry of tools, and the policy when a server starts.
+async fn statements(store: &Store) -> Vec<String> {
+    let statements = Statements::default();
+    let subscriber = tracing_subscriber::registry().with(statements.clone());
+    let recording = tracing::subscriber::set_default(subscriber);
+    store.tools(&["export"]).await;
+    store.tools(&["export"]).await;
+    for (number, use_case) in use_cases().into_iter().enumerate() {
+        let f = fixture(store, number).await;
+        (use_case.3)(&store.control, &store.root, &f).await.unwrap();
+    }
+    let f = fixture(store, 1000).await;
+    store.control.credentials().find(f.key).await.unwrap().unwrap();
+    store.control.keys().record_uses(&store.root, &[(f.key, START)]).await.unwrap();
+    let seen =
+        ["u-42", "new"].map(|name| Sighting { tenant: f.acme, agent: name.to_owned(), at: START });
+    store.control.agents().record_sightings(&store.root, &seen).await.unwrap();
+    let agent = "u-42".into();
+    store.control.agents().get(&store.root, &f.acme.into(), &agent).await.unwrap();
+    store.control.plans().get(&store.root, &"plan-1000".into()).await.unwrap();
+    store.control.policy().changes_since(Revision::START).await.unwrap();
+    store.control.policy().load_all().await.unwrap();
+    drop(recording);
+    let all = std::mem::take(&mut *statements.0.lock().unwrap());
+    assert!(all.len() > 50, "the spans were recorded: {}", all.len());
+    all.into_iter().filter(|sql| sql.contains("WHERE")).collect()
+}
+
+async fn sqlite_walks(store: &Store, sql: &str) -> Vec<String> {
+    let mut connection = SqliteConnection::connect(&store.url).await.unwrap();
+    let explain = format!("EXPLAIN QUERY PLAN {sql}");
+    let steps = connection.fetch_all(AssertSqlSafe(explain)).await.unwrap();
+    let details = steps.iter().map(|step| step.get::<String, _>("detail"));
+    details
+        .filter(|detail| {
+            let walks = detail.starts_with("SCAN") && !PARTIAL.iter().any(|i| detail.contains(i));
+            walks || detail.contains("TEMP B-TREE FOR ORDER BY")
+        })
+        .collect()
+}
+
+async fn postgres_walks(store: &Store, sql: &str) -> Vec<String> {
+    let mut connection = PgConnection::connect(&store.url).await.unwrap();
+    // Small tables are always walked; what counts is whether there is another way.
+    connection.execute("SET enable_seqscan = off").await.unwrap();
+    connection.execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
+    connection.execute(AssertSqlSafe(format!("PREPARE it AS {sql}"))).await.unwrap();
+    let parameters = (1..=30).rev().find(|n| sql.contains(&format!("${n}"))).unwrap_or(0);
+    let values = match parameters {
+        0 => String::new(),
+        n => format!("({})", vec!["NULL"; n].join(", ")),
+    };
+    let explain = format!("EXPLAIN (FORMAT JSON) EXECUTE it{values}");
+    let plan: Value = connection.fetch_one(AssertSqlSafe(explain)).await.unwrap().get(0);
+    let mut walks = Vec::new();
+    collect_walks(&plan[0]["Plan"], &mut walks);
+    walks
+}
+
+fn collect_walks(node: &Value, walks: &mut Vec<String>) {
+    let text = |key: &str| node[key].as_str().unwrap_or_default();
+    let walks_index = text("Node Type").contains("Index")
+        && node.get("Index Cond").is_none()
+        && !PARTIAL.contains(&text("Index Name"));
+    let walks_table = text("Node Type") == "Seq Scan" && text("Relation Name") != "control_state";
+    if walks_index || walks_table {
+        let name = [text("Relation Name"), text("Index Name")].concat();
+        walks.push(format!("{} {name}", text("Node Type")));
+    }
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        collect_walks(child, walks);
+    }
+}
+
+on_both! {
+    async fn every_statement_with_a_condition_finds_its_rows_by_an_index(store: &Store) {
+        for sql in statements(store).await {
+            let walks = if store.is_postgres() {
+                postgres_walks(store, &sql).await
+            } else {
+                sqlite_walks(store, &sql).await
+            };
+            assert!(walks.is_empty(), "{sql}\n{walks:?}");
+        }
+    }
+}

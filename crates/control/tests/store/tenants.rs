@@ -1,0 +1,164 @@
+use sluicegate_control::{
+    ControlError, PageRequest, RefusalStyle, Status, TenantFilter, TenantSettings, Tombstone,
+};
+
+use crate::harness::{START, kind, on_both};
+
+on_both! {
+    async fn a_tenant_is_found_by_its_id_and_by_its_slug(store: &Store) {
+        let acme = store.tenant("acme").await;
+        let tenants = store.control.tenants();
+        assert_eq!(tenants.get(&store.root, &acme.id.into()).await.unwrap(), acme);
+        assert_eq!(tenants.get(&store.root, &"acme".into()).await.unwrap(), acme);
+        assert_eq!(tenants.get(&store.root, &acme.id.to_string().as_str().into()).await.unwrap(), acme);
+        assert_eq!((acme.status, acme.created_at), (Status::Active, START));
+    }
+
+    async fn an_unknown_tenant_is_not_found_by_the_name_that_was_asked_for(store: &Store) {
+        let error = store.control.tenants().get(&store.root, &"acm".into()).await.unwrap_err();
+        assert_eq!(error.to_string(), r#"there is no tenant "acm""#);
+    }
+
+    async fn a_slug_is_unique_and_well_formed(store: &Store) {
+        store.tenant("acme").await;
+        let tenants = store.control.tenants();
+        let taken = tenants.create(&store.root, "acme", "Other").await;
+        assert_eq!(kind(&taken), "conflict");
+        for slug in ["", "Acme", "a_b", "a b", "übung", "a/b", &"a".repeat(64)] {
+            let refused = tenants.create(&store.root, slug, "Other").await;
+            assert_eq!(kind(&refused), "invalid", "{slug:?}");
+        }
+        tenants.create(&store.root, &"a".repeat(63), "Other").await.unwrap();
+        assert_eq!(kind(&tenants.create(&store.root, "b", "two\nlines").await), "invalid");
+    }
+
+    async fn every_edit_is_kept_and_carries_a_newer_revision(store: &Store) {
+        let created = store.tenant("acme").await;
+        let tenants = store.control.tenants();
+        let acme = "acme".into();
+        let gold = store.control.plans().create(&store.root, "gold", "").await.unwrap();
+        store.clock.advance(std::time::Duration::from_secs(60));
+
+        tenants.rename(&store.root, &acme, "Acme Inc.").await.unwrap();
+        tenants.suspend(&store.root, &acme).await.unwrap();
+        tenants.assign_plan(&store.root, &acme, Some(&"gold".into())).await.unwrap();
+        let settings = TenantSettings {
+            refusal_style: Some(RefusalStyle::ToolResult),
+            max_body_bytes: Some(1 << 20),
+            allowed_tools: Some(vec!["reports_*".parse().unwrap()]),
+        };
+        tenants.set_settings(&store.root, &acme, settings.clone()).await.unwrap();
+        let metadata = serde_json::json!({ "customer": 7 }).into();
+        let last = tenants.set_metadata(&store.root, &acme, metadata).await.unwrap();
+
+        let read = tenants.get(&store.root, &acme).await.unwrap();
+        assert_eq!(read, last);
+        assert_eq!((read.name.as_str(), read.status), ("Acme Inc.", Status::Suspended));
+        assert_eq!((read.plan_id, read.plan_name.as_deref()), (Some(gold.id), Some("gold")));
+        assert_eq!(read.settings, settings);
+        assert_eq!(read.metadata.as_str(), r#"{"customer":7}"#);
+        assert_eq!(read.updated_at, START + 60_000);
+        assert!(read.revision > created.revision);
+
+        let resumed = tenants.resume(&store.root, &acme).await.unwrap();
+        assert_eq!(resumed.status, Status::Active);
+        let without = tenants.assign_plan(&store.root, &acme, None).await.unwrap();
+        assert_eq!((without.plan_id, without.plan_name), (None, None));
+    }
+
+    async fn an_edit_that_changes_nothing_leaves_no_trace(store: &Store) {
+        store.tenant("acme").await;
+        let before = store.control.policy().revision().await.unwrap();
+        store.control.tenants().resume(&store.root, &"acme".into()).await.unwrap();
+        store.control.tenants().rename(&store.root, &"acme".into(), "acme").await.unwrap();
+        assert_eq!(store.control.policy().revision().await.unwrap(), before);
+        let log = store.control.audit().list(&store.root, None, &PageRequest::default()).await;
+        assert_eq!(log.unwrap().items.len(), 1);
+    }
+
+    async fn a_refused_change_leaves_no_trace(store: &Store) {
+        store.tenant("acme").await;
+        let before = store.control.policy().revision().await.unwrap();
+        store.control.tenants().create(&store.root, "acme", "x").await.unwrap_err();
+        let no_plan = Some(&"nope".into());
+        let refused = store.control.tenants().assign_plan(&store.root, &"acme".into(), no_plan).await;
+        assert!(matches!(refused, Err(ControlError::NotFound { what: "plan", .. })));
+        assert_eq!(store.control.policy().revision().await.unwrap(), before);
+    }
+
+    async fn metadata_is_an_object_of_at_most_1024_bytes(store: &Store) {
+        store.tenant("acme").await;
+        let set = async |text: String| {
+            let metadata = text.parse().unwrap();
+            kind(&store.control.tenants().set_metadata(&store.root, &"acme".into(), metadata).await)
+        };
+        assert_eq!(set(format!("{{\"k\":\"{}\"}}", "x".repeat(1024 - 8))).await, "ok");
+        assert_eq!(set(format!("{{\"k\":\"{}\"}}", "x".repeat(1024 - 7))).await, "invalid");
+        assert_eq!(set("[1]".to_owned()).await, "invalid");
+    }
+
+    async fn tenants_are_listed_by_slug_a_page_at_a_time(store: &Store) {
+        for slug in ["b", "a-1", "c", "a", "a0", "0"] {
+            store.tenant(slug).await;
+        }
+        let mut page = PageRequest::first(2);
+        let mut slugs = Vec::new();
+        let mut sizes = Vec::new();
+        loop {
+            let all = TenantFilter::default();
+            let read = store.control.tenants().list(&store.root, &all, &page).await.unwrap();
+            sizes.push(read.items.len());
+            slugs.extend(read.items.into_iter().map(|tenant| tenant.slug));
+            let Some(next) = read.next else { break };
+            page.after = Some(next.to_string().parse().unwrap());
+        }
+        assert_eq!(slugs, ["0", "a", "a-1", "a0", "b", "c"]);
+        assert_eq!(sizes, [2, 2, 2]);
+    }
+
+    async fn a_list_can_be_narrowed_by_status_and_by_text(store: &Store) {
+        for (slug, name) in [("acme", "Acme 100%"), ("globex", "Globex_Corp"), ("initech", "INITECH")] {
+            store.control.tenants().create(&store.root, slug, name).await.unwrap();
+        }
+        store.control.tenants().suspend(&store.root, &"globex".into()).await.unwrap();
+        let list = async |status: Option<Status>, search: Option<&str>| {
+            let filter = TenantFilter { status, search: search.map(str::to_owned) };
+            let page = PageRequest::default();
+            let read = store.control.tenants().list(&store.root, &filter, &page).await;
+            read.unwrap().items.into_iter().map(|t| t.slug).collect::<Vec<_>>()
+        };
+        assert_eq!(list(None, None).await, ["acme", "globex", "initech"]);
+        assert_eq!(list(Some(Status::Suspended), None).await, ["globex"]);
+        assert_eq!(list(None, Some("iniTECH")).await, ["initech"]);
+        assert_eq!(list(None, Some("%")).await, ["acme"]);
+        assert_eq!(list(None, Some("_c")).await, ["globex"]);
+        assert_eq!(list(None, Some(r"\")).await, Vec::<String>::new());
+        assert_eq!(list(Some(Status::Active), Some("e")).await, ["acme", "initech"]);
+    }
+
+    async fn a_deleted_tenant_takes_everything_in_it_along_and_nothing_else(store: &Store) {
+        let acme = store.tenant("acme").await;
+        store.tenant("globex").await;
+        let own = store.agent("acme", "u-42").await;
+        let other = store.agent("globex", "u-42").await;
+        let (own_key, other_key) = (store.key(&own).await, store.key(&other).await);
+        for agent in [&own, &other] {
+            let target = sluicegate_control::Target::Agent { tenant: agent.tenant_id, agent: agent.id };
+            let new = sluicegate_control::NewLimit::rate(target, "1/s");
+            store.control.limits().set(&store.root, &new).await.unwrap();
+        }
+        let before = store.control.policy().revision().await.unwrap();
+        store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
+
+        let gone = store.control.tenants().get(&store.root, &acme.id.into()).await;
+        assert_eq!(kind(&gone), "not found");
+        assert!(store.control.credentials().find(own_key.key.id()).await.unwrap().is_none());
+        assert!(store.control.credentials().find(other_key.key.id()).await.unwrap().is_some());
+        let policy = store.control.policy().load_all().await.unwrap();
+        assert_eq!(policy.limits.len(), 1);
+        assert_eq!(policy.limits[0].target.tenant(), Some(other.tenant_id));
+        let delta = store.control.policy().changes_since(before).await.unwrap();
+        assert_eq!(delta.deleted, [Tombstone::Tenant(acme.id)]);
+        store.tenant("acme").await;
+    }
+}

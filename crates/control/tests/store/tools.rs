@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use sluicegate_control::{JsonText, PageRequest, ToolDefinition};
+
+use crate::harness::{START, kind, on_both, tool};
+
+on_both! {
+    async fn a_registered_tool_reads_back(store: &Store) {
+        let definition = ToolDefinition {
+            title: Some("Export".to_owned()),
+            input_schema: serde_json::json!({ "type": "object" }).into(),
+            declared_limits: serde_json::json!({ "rate_limit": "100/min" }).into(),
+            ..tool("export")
+        };
+        let tools = store.control.tools();
+        tools.register(&store.root, std::slice::from_ref(&definition)).await.unwrap();
+        let read = tools.get(&store.root, "export").await.unwrap();
+        assert_eq!(read.definition, definition);
+        assert_eq!((read.first_seen_at, read.last_seen_at), (START, START));
+        assert_eq!(kind(&tools.get(&store.root, "exprt").await), "unknown tool");
+    }
+
+    async fn to_register_the_same_tools_again_is_no_change(store: &Store) {
+        store.tools(&["export", "import"]).await;
+        let revision = store.control.policy().revision().await.unwrap();
+        store.clock.advance(Duration::from_secs(1));
+        store.tools(&["export"]).await;
+        assert_eq!(store.control.policy().revision().await.unwrap(), revision);
+        let page = store.control.tools().list(&store.root, &PageRequest::default()).await.unwrap();
+        let seen: Vec<_> =
+            page.items.iter().map(|t| (t.definition.name.as_str(), t.last_seen_at - START)).collect();
+        assert_eq!(seen, [("export", 1000), ("import", 0)]);
+    }
+
+    async fn an_altered_tool_is_a_change_with_what_it_was_before(store: &Store) {
+        store.tools(&["export"]).await;
+        let altered = ToolDefinition {
+            declared_limits: serde_json::json!({ "rate_limit": "1/s" }).into(),
+            ..tool("export")
+        };
+        store.control.tools().register(&store.root, &[altered]).await.unwrap();
+        let log = store.control.audit().list(&store.root, None, &PageRequest::first(1)).await.unwrap();
+        let entry = &log.items[0];
+        assert_eq!((entry.action.as_str(), entry.target.as_str()), ("tool.register", "tool export"));
+        assert!(entry.before.as_ref().is_some_and(|before| before.as_str().contains("{}")));
+        assert!(entry.after.as_ref().map(JsonText::as_str).unwrap().contains("1/s"));
+    }
+
+    async fn a_tools_name_is_well_formed(store: &Store) {
+        for name in ["", "a b", "a*", &"a".repeat(129)] {
+            let refused = store.control.tools().register(&store.root, &[tool(name)]).await;
+            assert_eq!(kind(&refused), "invalid", "{name:?}");
+        }
+    }
+}

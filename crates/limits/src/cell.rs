@@ -1,0 +1,221 @@
+//! The state of one rate limit for one key, and what a call does to it.
+//!
+//! Checking never writes; charging follows only when every limit of the call has passed. A change of a limit's numbers
+//! reaches its state with the first call that meets them: the state is then [migrated](Cell::migrate), which is neither a
+//! check nor a charge and happens whether or not that call is admitted. Waiting for an admission would let a lowered
+//! bucket pay off its old debt at the old rate first, and so lock the caller out.
+
+mod bucket;
+mod ring;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::{bucket::Bucket, ring::Ring, spans::Spans};
+use crate::rules::{CompiledRate, Kind};
+
+/// The largest window that is kept as one timestamp per call; see [`Ring`] and [`Spans`].
+pub(crate) const MAX_RING: u64 = 1_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Bucket(Bucket),
+    /// Boxed: most keys are buckets, and a cell should be two words.
+    Window(Box<Window>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Window {
+    Ring(Ring),
+    Spans(Spans),
+}
+
+/// What a limit says about one call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Check {
+    /// Nanoseconds until the call would pass, 0 when it passes now. Means nothing when the cost does not fit at all.
+    pub(crate) wait: u64,
+    /// About how many calls are left after this one if it passes: enough to compare limits by.
+    pub(crate) left: f64,
+}
+
+impl Check {
+    /// What a limit that nobody has used says.
+    pub(crate) fn of_fresh(rate: &CompiledRate) -> Self {
+        Self { wait: u64::from(!rate.is_possible()), left: rate.capacity as f64 }
+    }
+
+    #[inline(always)]
+    fn new((wait, left): (u64, u64), scale: f64) -> Self {
+        // Signed numbers convert in one instruction, and no time or count here has its top bit set.
+        Self { wait, left: left as i64 as f64 * scale }
+    }
+}
+
+/// How much of a limit is in use, and when the first of it comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) used: u64,
+    pub(crate) reset: u64,
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self::Bucket(Bucket::new(1))
+    }
+}
+
+impl Cell {
+    /// State that nobody has used.
+    pub(crate) fn fresh(rate: &CompiledRate) -> Self {
+        match rate.kind {
+            Kind::Bucket { interval, .. } => Self::Bucket(Bucket::new(interval)),
+            Kind::Window { window } => Self::window(window, rate.capacity),
+        }
+    }
+
+    fn window(window: u64, count: u64) -> Self {
+        Self::Window(Box::new(if count <= MAX_RING {
+            Window::Ring(Ring::new(window))
+        } else {
+            Window::Spans(Spans::new(window))
+        }))
+    }
+
+    /// Whether the state already has the shape and the numbers of `rate`.
+    #[inline(always)]
+    pub(crate) fn fits(&self, rate: &CompiledRate, now: u64) -> bool {
+        match (self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.fits(interval, depth, now),
+            (Self::Window(state), Kind::Window { window }) => state.fits(window, rate.capacity),
+            _ => false,
+        }
+    }
+
+    /// Asks about a call, after giving the state the numbers of `rate` if it has others.
+    #[inline(always)]
+    pub(crate) fn check(&mut self, rate: &CompiledRate, now: u64) -> Check {
+        if !self.fits(rate, now) {
+            self.migrate(rate, now);
+        }
+        self.judge(rate, now)
+    }
+
+    /// Gives the state the shape and the numbers of `rate` without forgiving what is in use and without locking out.
+    ///
+    /// What is in use under the old numbers is in use under the new ones, up to their capacity. Where the exact times are
+    /// unknown the entries count as made as late as they can have been.
+    #[cold]
+    pub(crate) fn migrate(&mut self, rate: &CompiledRate, now: u64) {
+        if self.is_fresh(now) {
+            *self = Self::fresh(rate);
+            return;
+        }
+        match (&mut *self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.convert(interval, depth, now),
+            (Self::Bucket(bucket), Kind::Window { window }) => {
+                let used = bucket.used(now).min(rate.capacity);
+                *self = Self::window(window, rate.capacity);
+                self.add(now, used);
+            }
+            (Self::Window(state), Kind::Bucket { interval, .. }) => {
+                let used = state.usage(now).used.min(rate.capacity);
+                *self = Self::Bucket(Bucket::new(interval));
+                self.add(now, used);
+            }
+            (Self::Window(state), Kind::Window { window }) => match &mut **state {
+                Window::Ring(ring) if rate.capacity <= MAX_RING => ring.set_window(window),
+                Window::Ring(ring) => **state = Window::Spans(Spans::from_entries(window, ring.entries())),
+                Window::Spans(spans) => {
+                    let entries = spans.entries(now);
+                    **state = if rate.capacity <= MAX_RING && spans.usage(now).used <= MAX_RING {
+                        Window::Ring(Ring::from_entries(window, entries))
+                    } else {
+                        Window::Spans(Spans::from_entries(window, entries))
+                    };
+                }
+            },
+        }
+    }
+
+    fn add(&mut self, now: u64, calls: u64) {
+        match self {
+            Self::Bucket(bucket) => bucket.charge(now, bucket.interval() * calls),
+            Self::Window(state) => state.charge(now, calls),
+        }
+    }
+
+    /// What this limit says about a call at `now`. The state must [fit](Self::fits).
+    #[inline(always)]
+    pub(crate) fn judge(&self, rate: &CompiledRate, now: u64) -> Check {
+        match (self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { depth, charge, per_ns, .. }) => {
+                Check::new(bucket.check(now, depth, charge), per_ns)
+            }
+            (Self::Window(state), _) => Check::new(state.check(now, rate.capacity, rate.cost), 1.0),
+            (Self::Bucket(_), Kind::Window { .. }) => unreachable!("a cell is migrated before it is asked"),
+        }
+    }
+
+    /// Takes the cost of an admitted call.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) {
+        match (self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => bucket.charge(now, charge),
+            (Self::Window(state), _) => state.charge(now, rate.cost),
+            (Self::Bucket(_), Kind::Window { .. }) => unreachable!("a cell is migrated before it is charged"),
+        }
+    }
+
+    /// How much is in use at `now`.
+    #[inline(always)]
+    pub(crate) fn usage(&self, now: u64) -> Usage {
+        match self {
+            Self::Bucket(bucket) => bucket.usage(now),
+            Self::Window(state) => state.usage(now),
+        }
+    }
+
+    /// Whether no call can tell this state from none, under the numbers it was last used with.
+    pub(crate) fn is_fresh(&self, now: u64) -> bool {
+        match self {
+            Self::Bucket(bucket) => bucket.is_fresh(now),
+            Self::Window(state) => match &**state {
+                Window::Ring(ring) => ring.is_fresh(now),
+                Window::Spans(spans) => spans.is_fresh(now),
+            },
+        }
+    }
+}
+
+impl Window {
+    fn fits(&self, window: u64, count: u64) -> bool {
+        match self {
+            Self::Ring(ring) => ring.window() == window && count <= MAX_RING,
+            // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
+            Self::Spans(spans) => spans.fits(window) && (count > MAX_RING || spans.total() > MAX_RING),
+        }
+    }
+
+    fn check(&self, now: u64, count: u64, cost: u64) -> (u64, u64) {
+        match self {
+            _ if cost > count => (1, 0),
+            Self::Ring(ring) => ring.check(now, count, cost),
+            Self::Spans(spans) => spans.check(now, count, cost),
+        }
+    }
+
+    fn charge(&mut self, now: u64, calls: u64) {
+        match self {
+            Self::Ring(ring) => ring.charge(now, calls),
+            Self::Spans(spans) => spans.charge(now, calls),
+        }
+    }
+
+    fn usage(&self, now: u64) -> Usage {
+        match self {
+            Self::Ring(ring) => ring.usage(now),
+            Self::Spans(spans) => spans.usage(now),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Admission: every limit is asked, then all are charged or none.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use super::{Call, Core, Limiter};
+use crate::{
+    Admission, Permit, Place, Reason, Refusal, RuleRef, RuleSet, Rules, Standing, ToolId, Wait,
+    permit::Places,
+    rules::{CompiledCap, CompiledRate, Identity, PerRate, slot_key},
+    table::{Site, Table},
+};
+
+/// The least that a caller refused for concurrency is asked to wait.
+const LEAST_CONCURRENCY_WAIT_NS: u64 = 1_000_000_000;
+
+impl Limiter {
+    /// Admits the call if every one of its limits allows it, charging all of them; otherwise charges none.
+    ///
+    /// The clock is read once. Server-wide slots are taken first, by compare-and-swap; then the tenant's lock is held while
+    /// all of the tenant's limits are asked; then, only if there are server-wide rates and the tenant's limits pass, the
+    /// server's lock. Neither outcome allocates once the states exist.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] with the longest wait. Every limit counts what it counted before the call.
+    pub fn admit(&self, call: &Call<'_>) -> Result<Admission, Refusal> {
+        debug_assert!(Arc::ptr_eq(&self.core, &call.tenant.0.core), "the tenant belongs to another limiter");
+        let core = &*self.core;
+        let rules = &call.rules.compiled;
+        let who = call.identity();
+        let mut refusals = Refusals::default();
+        let now = core.now();
+
+        let mut server_slots = Places::default();
+        for cap in &rules.server_caps {
+            match take(core.slots(cap.place, who.tool), cap.allowed) {
+                Ok(()) => server_slots.insert(cap.place),
+                Err(taken) => refusals.cap(cap, taken, core, &who),
+            }
+        }
+
+        let mut table = call.tenant.0.table.lock();
+        let now = table.time(now);
+        let mut slots = server_slots;
+        for cap in &rules.tenant_caps {
+            let taken = table.taken(slot_key(cap.place, &who));
+            if taken < cap.allowed {
+                slots.insert(cap.place);
+            } else {
+                refusals.cap(cap, taken, core, &who);
+            }
+        }
+        let mut sites = PerRate::new();
+        let nearest = ask(&mut table, &rules.tenant_rates, &who, now, &mut sites, &mut refusals);
+
+        let mut server_sites = PerRate::new();
+        let mut server = None;
+        if !rules.server_rates.is_empty() && refusals.worst.is_none() {
+            let mut table = core.server.lock();
+            let now = table.time(now);
+            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut server_sites, &mut refusals);
+            server = Some((table, now, nearest));
+        }
+
+        if let Some(worst) = &refusals.worst {
+            table.make_room(now);
+            drop(server);
+            drop(table);
+            for place in server_slots.iter() {
+                core.slots(place, who.tool).fetch_sub(1, Relaxed);
+            }
+            return Err(refusals.answer(worst, call.rules));
+        }
+
+        charge(&mut table, &rules.tenant_rates, &sites, &who, now);
+        for cap in &rules.tenant_caps {
+            if slots.contains(cap.place) {
+                table.take(slot_key(cap.place, &who));
+            }
+        }
+        let mut standing = nearest.as_ref().and_then(|nearest| nearest.stand(&table, now));
+        if let Some((mut table, now, server_nearest)) = server {
+            charge(&mut table, &rules.server_rates, &server_sites, &who, now);
+            if let Some(there) = server_nearest.filter(|there| nearest.is_none_or(|here| there.left < here.left)) {
+                standing = there.stand(&table, now);
+            }
+        }
+        table.make_room(now);
+        drop(table);
+        let permit = Permit::new(&call.tenant.0, who, slots, now);
+        Ok(Admission { permit, nearest: standing, would_throttle: refusals.observed })
+    }
+}
+
+/// The enforced rate with the least left.
+#[derive(Clone, Copy)]
+struct Nearest<'a> {
+    rate: &'a CompiledRate,
+    key: u64,
+    /// About how many calls.
+    left: f64,
+}
+
+/// Asks each rate about the call, collects where it would be charged, and says which rate is nearest to refusing.
+#[inline(always)]
+fn ask<'a>(
+    table: &mut Table,
+    rates: &'a [CompiledRate],
+    who: &Identity,
+    now: u64,
+    sites: &mut PerRate<Site>,
+    refusals: &mut Refusals,
+) -> Option<Nearest<'a>> {
+    let mut nearest: Option<Nearest<'a>> = None;
+    for rate in rates {
+        let key = rate.key(who);
+        let (site, check) = table.check(rate, key, now);
+        if check.wait > 0 {
+            refusals.rate(rate, table, key, now, check.wait);
+            sites.push(Site::Nowhere);
+            continue;
+        }
+        sites.push(site);
+        if !rate.observe && nearest.is_none_or(|nearest| check.left < nearest.left) {
+            nearest = Some(Nearest { rate, key, left: check.left });
+        }
+    }
+    nearest
+}
+
+/// Charges the call to all of `rates`.
+#[inline(always)]
+fn charge(table: &mut Table, rates: &[CompiledRate], sites: &[Site], who: &Identity, now: u64) {
+    let mut any_new = false;
+    for (rate, site) in rates.iter().zip(sites) {
+        match *site {
+            Site::At(at) => table.charge_at(at, rate, now),
+            Site::Own | Site::Shared => any_new = true,
+            Site::Nowhere => {}
+        }
+    }
+    // Adding moves what is there, so it comes last.
+    if any_new {
+        for (rate, site) in rates.iter().zip(sites) {
+            let key = rate.key(who);
+            match site {
+                Site::Own => table.charge_new(key, rate, now),
+                Site::Shared => table.charge_new(rate.overflow_key(key), rate, now),
+                Site::At(_) | Site::Nowhere => {}
+            }
+        }
+    }
+}
+
+impl Nearest<'_> {
+    #[inline(always)]
+    fn stand(&self, table: &Table, now: u64) -> Option<Standing> {
+        let usage = table.usage(self.rate, self.key, now)?;
+        Some(Standing {
+            rule: RuleRef::Rate(self.rate.index),
+            limit: self.rate.capacity,
+            used: usage.used,
+            remaining: self.rate.capacity.saturating_sub(usage.used),
+            reset: Wait::exact(usage.reset),
+        })
+    }
+}
+
+/// The rules that refused so far.
+#[derive(Default)]
+struct Refusals {
+    enforced: RuleSet,
+    observed: RuleSet,
+    worst: Option<Worst>,
+}
+
+/// The refusal that will be the answer.
+struct Worst {
+    rule: RuleRef,
+    reason: Reason,
+    /// `None` when waiting does not help.
+    wait: Option<Wait>,
+    used: u64,
+    /// What the rule allows this call to use.
+    allowed: u64,
+}
+
+impl Refusals {
+    #[cold]
+    fn rate(&mut self, rate: &CompiledRate, table: &Table, key: u64, now: u64, wait: u64) {
+        let (reason, wait) = match rate.is_possible() {
+            true => (Reason::RateLimit, Some(Wait::exact(wait))),
+            false => (Reason::CostAboveCapacity, None),
+        };
+        let used = table.view(rate, key, now).map_or(0, |cell| cell.usage(now).used);
+        let worst = Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
+        self.add(rate.observe, worst);
+    }
+
+    #[cold]
+    fn cap(&mut self, cap: &CompiledCap, taken: u32, core: &Core, who: &Identity) {
+        let wait = Some(core.concurrency_wait(who.tool));
+        let (used, allowed) = (taken.into(), cap.allowed.into());
+        self.add(cap.observe, Worst { rule: RuleRef::Cap(cap.index), reason: Reason::Concurrency, wait, used, allowed });
+    }
+
+    fn add(&mut self, observe: bool, new: Worst) {
+        if observe {
+            self.observed = self.observed.with(new.rule);
+            return;
+        }
+        self.enforced = self.enforced.with(new.rule);
+        // No wait at all is the longest of all.
+        let length = |worst: &Worst| worst.wait.map_or(u64::MAX, Wait::as_nanos);
+        if self.worst.as_ref().is_none_or(|worst| length(&new) > length(worst)) {
+            self.worst = Some(new);
+        }
+    }
+
+    #[cold]
+    fn answer(&self, worst: &Worst, rules: &Rules) -> Refusal {
+        let (scope, limit, _) = rules.rule(worst.rule);
+        Refusal {
+            rule: worst.rule,
+            scope,
+            reason: worst.reason,
+            limit,
+            used: worst.used,
+            remaining: worst.allowed.saturating_sub(worst.used),
+            wait: worst.wait,
+            refused: self.enforced,
+            would_throttle: self.observed,
+        }
+    }
+}
+
+/// Takes one of `allowed` slots, or says how many are taken.
+fn take(slots: &AtomicU32, allowed: u32) -> Result<(), u32> {
+    slots.fetch_update(Relaxed, Relaxed, |taken| (taken < allowed).then_some(taken + 1)).map(drop)
+}
+
+impl Core {
+    /// How long a caller refused for concurrency is asked to wait: as long as the tool's calls took lately.
+    pub(super) fn concurrency_wait(&self, tool: u32) -> Wait {
+        let median = if tool > ToolId::OVERFLOW.0 { self.tools.get(ToolId(tool)).median_ns() } else { 0 };
+        Wait::estimated(median.max(LEAST_CONCURRENCY_WAIT_NS))
+    }
+
+    /// How many slots of a server-wide place are taken.
+    pub(super) fn taken(&self, place: Place, tool: u32) -> u32 {
+        self.slots(place, tool).load(Relaxed)
+    }
+}

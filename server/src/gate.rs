@@ -1,0 +1,142 @@
+//! The way of one request, in the order in which it is walked.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use sluicegate_mcp::{Envelope, HttpEndpoint};
+use tokio_util::sync::CancellationToken;
+
+use crate::meter::Meter;
+use crate::policy::compile::CallerPolicy;
+use crate::refusal::Refusal;
+use crate::refusal::http::{Peer, Wording};
+
+pub(crate) mod admit;
+pub(crate) mod authenticate;
+mod dispatch;
+pub(crate) mod edge;
+mod respond;
+pub(crate) mod stdio;
+mod ticket;
+
+use admit::Admission;
+use authenticate::{Authenticator, Principal};
+use edge::Edge;
+
+/// Everything that a request passes through. One per server.
+pub(crate) struct Gate {
+    pub(crate) edge: Edge,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) admission: Admission,
+    pub(crate) endpoint: HttpEndpoint,
+    pub(crate) wording: Wording,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) draining: CancellationToken,
+}
+
+impl Gate {
+    /// Serves one HTTP request.
+    pub(crate) async fn serve(&self, request: Request<Body>) -> Response<Body> {
+        let (mut parts, body) = request.into_parts();
+        let trip = Trip::start(&parts.headers);
+        let arrived = match self.arrive(&mut parts, body).await {
+            Ok(arrived) => arrived,
+            Err(refusal) => return self.refuse(&refusal, &trip, None, None),
+        };
+        let envelope = Envelope::read(&arrived.body);
+        match self.pass(&trip, parts, &arrived, &envelope).await {
+            Ok(response) => response,
+            Err(refusal) => self.refuse(&refusal, &trip, Some(&arrived), Some(&envelope)),
+        }
+    }
+
+    /// Edge and authentication, from the headers alone; then the body, for those who may send one.
+    async fn arrive(&self, parts: &mut Parts, body: Body) -> Result<Arrived, Refusal> {
+        self.edge.check_addressing(parts)?;
+        let principal = self.authenticator.authenticate(&mut parts.headers).await?;
+        let policy = self.admission.policy_of(&principal);
+        let body = self.edge.read_body(parts, body, policy.settings.max_body_bytes).await?;
+        Ok(Arrived { principal, policy, body })
+    }
+
+    /// Admission, the work, and its answer. Metering and release are the ticket's, when work and body have ended.
+    async fn pass(
+        &self,
+        trip: &Trip,
+        parts: Parts,
+        arrived: &Arrived,
+        envelope: &Envelope<'_>,
+    ) -> Result<Response<Body>, Refusal> {
+        if self.draining.is_cancelled() {
+            return Err(Refusal::Unavailable("The server is shutting down."));
+        }
+        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, &parts.method, &envelope.kind)?;
+        let fields = admitted.fields();
+        let ticket = admitted.into_ticket(trip, arrived, &self.meter);
+        let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
+        Ok(respond::respond(response, &fields, ticket))
+    }
+
+    /// The one way out for everybody who is not served.
+    fn refuse(
+        &self,
+        refusal: &Refusal,
+        trip: &Trip,
+        arrived: Option<&Arrived>,
+        envelope: Option<&Envelope<'_>>,
+    ) -> Response<Body> {
+        self.meter.refused(refusal, &trip.request_id, arrived.map(|arrived| &*arrived.principal));
+        let peer = trip.peer(envelope);
+        let style = arrived.and_then(|arrived| arrived.policy.settings.refusal_style);
+        let response = self.wording.render(refusal, peer, style, &trip.request_id);
+        respond::stamp(response.map(Body::from), &trip.request_id)
+    }
+}
+
+/// Who came, and with what.
+pub(crate) struct Arrived {
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) policy: Arc<CallerPolicy>,
+    pub(crate) body: Bytes,
+}
+
+/// What is known of a request before anything else is.
+pub(crate) struct Trip {
+    pub(crate) request_id: Arc<str>,
+    pub(crate) started: Instant,
+    user_agent: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+}
+
+const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+impl Trip {
+    fn start(headers: &HeaderMap) -> Self {
+        Self {
+            request_id: new_request_id(),
+            started: Instant::now(),
+            user_agent: headers.get(header::USER_AGENT).cloned(),
+            version: headers.get(MCP_PROTOCOL_VERSION).cloned(),
+        }
+    }
+
+    fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
+        let text = |value: &'a Option<HeaderValue>| value.as_ref().and_then(|value| value.to_str().ok());
+        Peer {
+            id: envelope.and_then(|envelope| envelope.id),
+            version: text(&self.version).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
+            user_agent: text(&self.user_agent).unwrap_or_default(),
+            is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
+        }
+    }
+}
+
+/// A correlation id of ours, for logs, headers and messages. Not the JSON-RPC id, which the caller picks.
+pub(crate) fn new_request_id() -> Arc<str> {
+    let mut buffer = uuid::Uuid::encode_buffer();
+    Arc::from(&*uuid::Uuid::now_v7().simple().encode_lower(&mut buffer))
+}

@@ -1,0 +1,168 @@
+//! Admission: permits first, then rate limits, all or nothing.
+
+use std::sync::Arc;
+
+use http::Method;
+use rand::Rng as _;
+use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
+use sluicegate_mcp::{Kind, Registry};
+
+use super::authenticate::Principal;
+use super::ticket::Ticket;
+use super::{Arrived, Trip};
+use crate::meter::Meter;
+use crate::policy::PolicyStore;
+use crate::policy::baseline::Baseline;
+use crate::policy::compile::{CallLimits, CallerPolicy};
+use crate::policy::resolve::Asked;
+use crate::refusal::fields::{Fields, Nearest};
+use crate::refusal::{Reason, Refusal, Throttled};
+
+/// Decides who gets in, by the policy in force.
+pub(crate) struct Admission {
+    limiter: Limiter,
+    policy: Arc<PolicyStore>,
+    baseline: Arc<Baseline>,
+    registry: Arc<Registry>,
+    /// The limiter's ids of the registry's tools, by index.
+    tools: Box<[ToolId]>,
+    jitter: bool,
+}
+
+/// A request that got in, with what it holds.
+pub(crate) struct Admitted {
+    limits: Arc<CallLimits>,
+    admission: sluicegate_limits::Admission,
+}
+
+impl Admission {
+    pub(crate) fn new(
+        limiter: Limiter,
+        policy: Arc<PolicyStore>,
+        baseline: Arc<Baseline>,
+        registry: Arc<Registry>,
+        jitter: bool,
+    ) -> Self {
+        let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
+        Self { limiter, policy, baseline, registry, tools, jitter }
+    }
+
+    pub(crate) fn baseline(&self) -> &Baseline {
+        &self.baseline
+    }
+
+    /// What the policy in force means for this caller: remembered until the policy changes.
+    pub(crate) fn policy_of(&self, principal: &Principal) -> Arc<CallerPolicy> {
+        let snapshot = self.policy.current();
+        if let Some(policy) = principal.policy.load_full()
+            && policy.is_of(&snapshot)
+        {
+            return policy;
+        }
+        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes(), &self.baseline));
+        principal.policy.store(Some(Arc::clone(&policy)));
+        policy
+    }
+
+    /// Admits a request of a caller, or says which limit refused it.
+    pub(crate) fn admit(
+        &self,
+        principal: &Principal,
+        policy: &CallerPolicy,
+        method: &Method,
+        kind: &Kind<'_>,
+    ) -> Result<Admitted, Refusal> {
+        if let Some(who) = policy.suspended {
+            return Err(Refusal::Suspended(who));
+        }
+        let asked = self.asked(policy, method, kind);
+        let limits = policy.limits(asked, principal.who, &self.baseline);
+        let tool = match asked {
+            Asked::Tool(tool) => self.tools[tool.get() as usize],
+            Asked::UnknownTool | Asked::Request | Asked::Notification => ToolId::NONE,
+        };
+        let (tenant, agent, key) = (&principal.tenant, principal.agent, principal.key);
+        match self.limiter.admit(&Call { rules: &limits.rules, tenant, agent, key, tool }) {
+            Ok(admission) => Ok(Admitted { limits: Arc::clone(limits), admission }),
+            Err(refusal) => Err(Refusal::Throttled(Box::new(self.throttled(&refusal, limits)))),
+        }
+    }
+
+    /// What a message is charged for. A tool that the caller may not see and one that does not exist are the same.
+    fn asked(&self, policy: &CallerPolicy, method: &Method, kind: &Kind<'_>) -> Asked {
+        match kind {
+            _ if method != Method::POST => Asked::Notification,
+            Kind::ToolCall(name) => match self.registry.get(name) {
+                Some((tool, _)) if policy.sees(tool) => Asked::Tool(tool),
+                _ => Asked::UnknownTool,
+            },
+            Kind::Request(_) | Kind::Unreadable => Asked::Request,
+            Kind::Notification | Kind::Response => Asked::Notification,
+        }
+    }
+
+    fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
+        let wait = refusal.wait().map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
+        let (limit, name) = limits.rule(refusal.rule());
+        let nearest = name.zip(wait).map(|(name, wait)| Nearest {
+            name: name.to_owned(),
+            remaining: refusal.remaining(),
+            seconds: wait.retry_after_seconds(),
+        });
+        let reason = match refusal.reason() {
+            LimitReason::RateLimit => Reason::RateLimit,
+            LimitReason::Concurrency if limits.place(refusal.rule()) == Place::Server => Reason::Overloaded,
+            LimitReason::Concurrency => Reason::Concurrency,
+            LimitReason::CostAboveCapacity => Reason::Cost,
+        };
+        Throttled {
+            reason,
+            scope: refusal.scope(),
+            tool: limits.tool.clone(),
+            limit: limit.to_string(),
+            current_usage: refusal.current_usage(),
+            remaining: refusal.remaining(),
+            wait,
+            fields: Fields { policy: limits.policy_field.clone(), nearest },
+        }
+    }
+}
+
+impl Admitted {
+    /// The `RateLimit` fields of a served tool call; other requests carry none.
+    pub(crate) fn fields(&self) -> Fields {
+        if self.limits.tool.is_none() {
+            return Fields::default();
+        }
+        let nearest = self.admission.nearest.and_then(|standing| {
+            let (_, name) = self.limits.rule(standing.rule);
+            let (remaining, seconds) = (standing.remaining, standing.reset.retry_after_seconds());
+            name.map(|name| Nearest { name: name.to_owned(), remaining, seconds })
+        });
+        Fields { policy: self.limits.policy_field.clone(), nearest }
+    }
+
+    /// Turns the permit into what work and response body hold.
+    pub(crate) fn into_ticket(self, trip: &Trip, arrived: &Arrived, meter: &Arc<Meter>) -> Arc<Ticket> {
+        let would_throttle = self.admission.would_throttle;
+        Arc::new(Ticket {
+            principal: Arc::clone(&arrived.principal),
+            limits: self.limits,
+            would_throttle,
+            request_id: Arc::clone(&trip.request_id),
+            started: trip.started,
+            meter: Arc::clone(meter),
+            ended: std::sync::OnceLock::new(),
+            permit: self.admission.permit,
+        })
+    }
+}
+
+impl CallLimits {
+    fn place(&self, rule: RuleRef) -> Place {
+        match rule {
+            RuleRef::Rate(index) => self.rules.rates()[usize::from(index)].place,
+            RuleRef::Cap(index) => self.rules.caps()[usize::from(index)].place,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! From the gate to the protocol engine, with the gate's decision attached.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Extensions, Request, Response};
+use http_body_util::Full;
+use http_body_util::combinators::BoxBody;
+use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible};
+
+use super::ticket::Ticket;
+use super::{Arrived, Gate};
+use crate::policy::compile::CallerPolicy;
+use crate::refusal::Refusal;
+
+/// Lets the engine answer. A tool has its own deadline inside; everything else has the server's here, since a handler
+/// that panics leaves rmcp waiting for ever.
+pub(crate) async fn dispatch(
+    gate: &Gate,
+    mut parts: Parts,
+    arrived: &Arrived,
+    envelope: &Envelope<'_>,
+    ticket: &Arc<Ticket>,
+) -> Result<Response<BoxBody<Bytes, Infallible>>, Refusal> {
+    parts.extensions.insert(visible(&arrived.policy));
+    let passage = gate.passage(&envelope.kind, ticket);
+    let runs_a_tool = matches!(passage, Some(Passage::Admitted(_)));
+    if let Some(passage) = passage {
+        parts.extensions.insert(passage);
+    }
+    let answer = gate.endpoint.handle(Request::from_parts(parts, Full::new(arrived.body.clone())));
+    if runs_a_tool {
+        return Ok(answer.await);
+    }
+    let limit = gate.admission.baseline().timeout;
+    tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
+}
+
+/// Which tools the caller's list shows.
+pub(crate) fn visible(policy: &Arc<CallerPolicy>) -> Visible {
+    let policy = Arc::clone(policy);
+    Visible::new(move |tool| policy.sees(tool))
+}
+
+impl Gate {
+    /// The decision about a tool call, as the tools will look for it; `None` for everything else.
+    pub(crate) fn passage(&self, kind: &Kind<'_>, ticket: &Arc<Ticket>) -> Option<Passage> {
+        let Kind::ToolCall(name) = kind else { return None };
+        let Some(tool) = ticket.limits.tool_index else { return Some(Passage::NoSuchTool(Arc::from(&**name))) };
+        let mut extensions = Extensions::new();
+        extensions.insert(ticket.principal.caller.clone());
+        let held = Arc::clone(ticket) as Arc<dyn sluicegate_mcp::Ticket>;
+        let admitted = Admitted::new(tool, held, Arc::clone(&ticket.request_id))
+            .with_deadline(self.admission.baseline().timeout_of(tool))
+            .with_extensions(extensions);
+        Some(Passage::Admitted(admitted))
+    }
+}

@@ -1,0 +1,141 @@
+//! The edge: which host names and origins may be addressed, and how much body is read.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use crate::refusal::Refusal;
+use crate::settings::Settings;
+
+/// The edge of one server.
+#[derive(Debug)]
+pub(crate) struct Edge {
+    hosts: Hosts,
+    origins: Vec<String>,
+    max_body_bytes: usize,
+    body_timeout: Duration,
+}
+
+/// Which host names a request may address. A page of a foreign site that rebinds its own name to our address is what
+/// this keeps out (DNS rebinding; MCP, "Streamable HTTP", security warning).
+#[derive(Debug)]
+enum Hosts {
+    Any,
+    Loopback,
+    Named(Vec<String>),
+}
+
+impl Edge {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            hosts: Hosts::new(&settings.allowed_hosts, settings.bind),
+            origins: list(&settings.allowed_origins),
+            max_body_bytes: settings.max_body_bytes,
+            body_timeout: settings.body_timeout.0,
+        }
+    }
+
+    /// Refuses requests that address a name that is not ours, or come from a page that may not call.
+    pub(crate) fn check_addressing(&self, parts: &Parts) -> Result<(), Refusal> {
+        let host = match parts.uri.authority() {
+            Some(authority) => Some(authority.as_str()),
+            None => parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+        };
+        let Some(host) = host else { return Err(Refusal::Forbidden("The request names no host.".to_owned())) };
+        if !self.hosts.allow(name_of(host)) {
+            return Err(Refusal::Forbidden(format!("The host `{host}` is not served here (allowed_hosts).")));
+        }
+        let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
+        let origin = origin.to_str().unwrap_or_default();
+        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+            return Ok(());
+        }
+        Err(Refusal::Forbidden(format!("Pages of `{origin}` may not call this server (allowed_origins).")))
+    }
+
+    /// Reads the body whole, up to the tenant's or the server's limit.
+    pub(crate) async fn read_body(&self, parts: &Parts, body: Body, tenant_limit: Option<u64>) -> Result<Bytes, Refusal> {
+        let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
+        if announced_length(&parts.headers).is_some_and(|length| length > limit as u64) {
+            return Err(Refusal::BodyTooLarge { limit });
+        }
+        match tokio::time::timeout(self.body_timeout, Limited::new(body, limit).collect()).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
+            Ok(Err(_)) => Err(Refusal::BodyBroken),
+            Err(_) => Err(Refusal::BodyTimeout),
+        }
+    }
+}
+
+impl Hosts {
+    fn new(allowed: &str, bind: SocketAddr) -> Self {
+        match list(allowed) {
+            names if !names.is_empty() => Self::Named(names),
+            _ if bind.ip().is_loopback() => Self::Loopback,
+            _ => Self::Any,
+        }
+    }
+
+    fn allow(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Loopback => {
+                name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Self::Named(names) => names.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)),
+        }
+    }
+}
+
+/// The name of a `host:port`, without the brackets of an IPv6 address.
+fn name_of(host: &str) -> &str {
+    if let Some((address, _)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return address;
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(allowed: &str, bind: &str) -> Hosts {
+        Hosts::new(allowed, bind.parse().expect("an address"))
+    }
+
+    #[test]
+    fn on_a_loopback_address_only_loopback_names_are_served() {
+        let hosts = hosts("", "127.0.0.1:8080");
+        for (host, allowed) in [
+            ("127.0.0.1:8080", true),
+            ("localhost", true),
+            ("LOCALHOST:1", true),
+            ("[::1]:8080", true),
+            ("evil.example:8080", false),
+            ("127.0.0.1.evil.example", false),
+        ] {
+            assert_eq!(hosts.allow(name_of(host)), allowed, "{host}");
+        }
+    }
+
+    #[test]
+    fn elsewhere_any_name_is_served_until_names_are_given() {
+        assert!(hosts("", "0.0.0.0:80").allow("mcp.example"));
+        let named = hosts("mcp.example, other.example", "0.0.0.0:80");
+        assert!(named.allow("MCP.example") && named.allow("other.example") && !named.allow("evil.example"));
+    }
+}

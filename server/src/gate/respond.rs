@@ -1,0 +1,59 @@
+//! The answer on its way out: our headers on it, and the ticket tied to its body.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+use http_body::{Frame, SizeHint};
+use http_body_util::combinators::BoxBody;
+
+use super::ticket::Ticket;
+use crate::refusal::fields::Fields;
+use crate::refusal::http::X_REQUEST_ID;
+
+/// Writes the `RateLimit` fields and lets the body hold the ticket.
+pub(crate) fn respond(response: Response<BoxBody<Bytes, Infallible>>, fields: &Fields, ticket: Arc<Ticket>) -> Response<Body> {
+    let request_id = Arc::clone(&ticket.request_id);
+    let mut response = stamp(response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })), &request_id);
+    fields.write(response.headers_mut());
+    response
+}
+
+/// Every response carries the id under which the logs speak of it.
+pub(crate) fn stamp(mut response: Response<Body>, request_id: &str) -> Response<Body> {
+    if let Ok(value) = HeaderValue::from_str(request_id) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
+    }
+    response
+}
+
+/// A body that holds the ticket until its last frame, or until it is dropped.
+struct HeldBody {
+    inner: BoxBody<Bytes, Infallible>,
+    ticket: Option<Arc<Ticket>>,
+}
+
+impl http_body::Body for HeldBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) {
+            self.ticket = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

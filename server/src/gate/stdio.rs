@@ -1,0 +1,52 @@
+//! The gate on stdio: one caller, whose key is checked again at every request, and the same admission.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::Method;
+use sluicegate_mcp::{Kind, StdioGate, StdioPassage, StdioRefusal, StdioRequest};
+
+use super::{Arrived, Trip, dispatch, new_request_id};
+use crate::refusal::{Refusal, stdio};
+
+/// The gate of a server for the one caller on stdio.
+pub(crate) struct Gate {
+    gate: Arc<super::Gate>,
+    /// The text of the caller's API key; not needed with `auth = "none"`.
+    key: String,
+}
+
+impl Gate {
+    pub(crate) fn new(gate: Arc<super::Gate>, key: String) -> Self {
+        Self { gate, key }
+    }
+
+    async fn pass(&self, trip: &Trip, request: StdioRequest<'_>) -> Result<StdioPassage, Refusal> {
+        let principal = self.gate.authenticator.authenticate_key(&self.key).await?;
+        let policy = self.gate.admission.policy_of(&principal);
+        let arrived = Arrived { principal, policy, body: bytes::Bytes::new() };
+        let kind = match request.tool {
+            Some(tool) => Kind::ToolCall(tool.into()),
+            None => Kind::Request(request.method.into()),
+        };
+        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, &Method::POST, &kind);
+        let admitted = admitted.inspect_err(|refusal| {
+            self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal));
+        })?;
+        let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter);
+        Ok(StdioPassage {
+            passage: self.gate.passage(&kind, &ticket),
+            visible: dispatch::visible(&arrived.policy),
+            held: ticket,
+        })
+    }
+}
+
+impl StdioGate for Gate {
+    async fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal> {
+        let trip = Trip { request_id: new_request_id(), started: Instant::now(), user_agent: None, version: None };
+        self.pass(&trip, request).await.map_err(|refusal| {
+            stdio::render(&refusal, self.gate.wording.code, request.protocol_version, &trip.request_id)
+        })
+    }
+}

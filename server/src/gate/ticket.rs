@@ -1,0 +1,47 @@
+//! What is held while a request is served. Its end meters the call and gives the permit back.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use sluicegate_limits::{Permit, RuleSet};
+use sluicegate_mcp::Outcome;
+
+use super::authenticate::Principal;
+use crate::meter::{Meter, Served};
+use crate::policy::compile::CallLimits;
+
+/// Shared by the work and by the response body, so that it ends when both have.
+pub(crate) struct Ticket {
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) limits: Arc<CallLimits>,
+    pub(crate) request_id: Arc<str>,
+    pub(crate) started: Instant,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) ended: OnceLock<(Outcome, Duration)>,
+    pub(crate) would_throttle: RuleSet,
+    #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
+    pub(crate) permit: Permit,
+}
+
+impl sluicegate_mcp::Ticket for Ticket {
+    fn ended(&self, outcome: Outcome) {
+        let _ = self.ended.set((outcome, self.started.elapsed()));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let (outcome, latency) = match self.ended.get() {
+            Some((outcome, latency)) => (Some(*outcome), *latency),
+            None => (None, self.started.elapsed()),
+        };
+        self.meter.served(&Served {
+            principal: &self.principal,
+            tool: self.limits.tool.as_deref(),
+            outcome,
+            latency,
+            would_throttle: self.would_throttle.iter().count(),
+            request_id: &self.request_id,
+        });
+    }
+}

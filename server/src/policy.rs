@@ -1,0 +1,123 @@
+//! The policy in force: an immutable snapshot of what the operator decided, over what code and configuration declare.
+//!
+//! [`reload`] builds a [`Snapshot`] and swaps it in; [`resolve`] finds the limits of one caller and tool in it;
+//! [`compile`] turns them into what the call path uses; [`explain`] into what people read.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use sluicegate_control::{
+    AgentId, KeyId, LimitEntry, LimitKindName, PolicyDelta, Revision, Target, TenantId, TenantPolicy, Tombstone,
+};
+
+pub(crate) mod baseline;
+pub(crate) mod compile;
+pub(crate) mod explain;
+pub(crate) mod reload;
+pub(crate) mod resolve;
+
+pub(crate) use reload::PolicyStore;
+
+/// For how long a changed key is remembered as changed; longer than any credential is cached.
+const CHANGES_KEPT_MS: i64 = 5 * 60 * 1_000;
+
+/// The policy as of one revision. What it holds is shared with the snapshots before and after it.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    /// The database's revision.
+    pub(crate) revision: Revision,
+    /// Counts the snapshots of this process.
+    pub(crate) generation: u64,
+    /// When it was made, in epoch milliseconds. Temporary entries that end later are in force in it; a new snapshot is
+    /// made when one ends.
+    pub(crate) made_at: i64,
+    tenants: HashMap<TenantId, Arc<TenantPolicy>>,
+    suspended_agents: HashSet<AgentId>,
+    /// Up to four of each target: rate and concurrency, lasting and temporary.
+    limits: HashMap<Target, Vec<Arc<LimitEntry>>>,
+    /// Keys that changed lately: with the revision of the change, and its time.
+    changed_keys: HashMap<KeyId, (Revision, i64)>,
+}
+
+impl Snapshot {
+    fn empty() -> Self {
+        Self {
+            revision: Revision::START,
+            generation: 0,
+            made_at: 0,
+            tenants: HashMap::new(),
+            suspended_agents: HashSet::new(),
+            limits: HashMap::new(),
+            changed_keys: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn tenant(&self, id: TenantId) -> Option<&Arc<TenantPolicy>> {
+        self.tenants.get(&id)
+    }
+
+    pub(crate) fn is_suspended(&self, agent: AgentId) -> bool {
+        self.suspended_agents.contains(&agent)
+    }
+
+    /// Whether what was looked up for a key at a revision may no longer hold: the key has changed, or its tenant is gone.
+    pub(crate) fn outdates(&self, key: KeyId, tenant: TenantId, looked_up: Revision) -> bool {
+        let changed = self.changed_keys.get(&key).is_some_and(|(changed, _)| *changed > looked_up);
+        changed || (self.revision > looked_up && !self.tenants.contains_key(&tenant))
+    }
+
+    /// The entry in force for a target. A temporary entry lies over the lasting one until it ends.
+    pub(crate) fn entry(&self, target: &Target, kind: LimitKindName) -> Option<&Arc<LimitEntry>> {
+        let of_kind = || self.limits.get(target).into_iter().flatten().filter(|entry| entry.kind.name() == kind);
+        let temporary = of_kind().find(|entry| entry.expires_at.is_some() && entry.is_in_force(self.made_at));
+        temporary.or_else(|| of_kind().find(|entry| entry.expires_at.is_none()))
+    }
+
+    /// When the next temporary entry ends, in epoch milliseconds.
+    fn next_expiry(&self) -> Option<i64> {
+        let ends = self.limits.values().flatten().filter_map(|entry| entry.expires_at);
+        ends.filter(|end| *end > self.made_at).min()
+    }
+
+    /// The snapshot that follows this one after `delta`, at a time in epoch milliseconds.
+    fn after(&self, delta: PolicyDelta, now_ms: i64) -> Self {
+        let mut next = if delta.complete { Self::empty() } else { self.clone() };
+        next.revision = delta.revision;
+        next.generation = self.generation + 1;
+        next.made_at = now_ms;
+        next.changed_keys.retain(|_, (_, at)| *at + CHANGES_KEPT_MS > now_ms);
+        next.changed_keys.extend(delta.credentials_changed.into_iter().map(|key| (key, (delta.revision, now_ms))));
+        delta.deleted.iter().for_each(|tombstone| next.bury(*tombstone));
+        next.tenants.extend(delta.tenants.into_iter().map(|tenant| (tenant.id, Arc::new(tenant))));
+        for agent in delta.agents {
+            if agent.status.is_active() {
+                next.suspended_agents.remove(&agent.id);
+            } else {
+                next.suspended_agents.insert(agent.id);
+            }
+        }
+        delta.limits.into_iter().for_each(|entry| next.put(entry));
+        next
+    }
+
+    fn put(&mut self, entry: LimitEntry) {
+        let entries = self.limits.entry(entry.target.clone()).or_default();
+        let slot = |entry: &LimitEntry| (entry.kind.name(), entry.expires_at.is_some());
+        entries.retain(|other| slot(other) != slot(&entry));
+        entries.push(Arc::new(entry));
+    }
+
+    fn bury(&mut self, tombstone: Tombstone) {
+        match tombstone {
+            Tombstone::Tenant(tenant) => {
+                self.tenants.remove(&tenant);
+                self.limits.retain(|target, _| target.tenant() != Some(tenant));
+            }
+            Tombstone::Plan(plan) => self.limits.retain(|target, _| target.plan() != Some(plan)),
+            Tombstone::Limit(limit) => self.limits.retain(|_, entries| {
+                entries.retain(|entry| entry.id != limit);
+                !entries.is_empty()
+            }),
+        }
+    }
+}

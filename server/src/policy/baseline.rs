@@ -1,0 +1,97 @@
+//! What holds where the operator has decided nothing: the limits that tools declare and that configuration sets.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use sluicegate_limits::{Algorithm, Concurrency, Priority, RateLimit};
+use sluicegate_mcp::ToolIndex;
+
+use crate::declared::{Declaration, DeclaredText};
+use crate::settings::{Settings, SettingsError};
+
+/// The limits below every override, from code and configuration. Fixed while the server runs.
+#[derive(Debug)]
+pub(crate) struct Baseline {
+    pub(crate) server: Option<RateLimit>,
+    pub(crate) tenant: RateLimit,
+    pub(crate) agent: RateLimit,
+    /// For tools that declare no rate.
+    pub(crate) tool: RateLimit,
+    /// For everything that is not a tool call, per agent.
+    pub(crate) requests: RateLimit,
+    pub(crate) server_concurrency: Concurrency,
+    pub(crate) agent_concurrency: Concurrency,
+    pub(crate) timeout: Duration,
+    /// Whether some tool has a high priority, for which slots are kept back.
+    pub(crate) reserve: bool,
+    tools: Box<[(Box<str>, Declaration)]>,
+}
+
+impl Baseline {
+    /// Reads the limits of the settings and of every tool, given by name in the registry's order.
+    ///
+    /// # Errors
+    /// Names the setting or the tool, and says what is wrong with its limit.
+    pub(crate) fn new(
+        settings: &Settings,
+        tools: impl IntoIterator<Item = (String, DeclaredText)>,
+    ) -> Result<Self, SettingsError> {
+        let tools = tools.into_iter().map(|(name, declared)| match declared.read() {
+            Ok(declaration) => Ok((name.into_boxed_str(), declaration)),
+            Err(error) => Err(SettingsError(format!("tool `{name}`: {error}"))),
+        });
+        let tools = tools.collect::<Result<Box<[_]>, SettingsError>>()?;
+        let server = match settings.limit_server.as_str() {
+            "" => None,
+            text => Some(rate("limit_server", text, Algorithm::SlidingWindow)?),
+        };
+        Ok(Self {
+            server,
+            tenant: rate("limit_tenant", &settings.limit_tenant, Algorithm::SlidingWindow)?,
+            agent: rate("limit_agent", &settings.limit_agent, Algorithm::TokenBucket)?,
+            tool: rate("limit_tool", &settings.limit_tool, Algorithm::TokenBucket)?,
+            requests: rate("requests_per_agent", &settings.requests_per_agent, Algorithm::TokenBucket)?,
+            server_concurrency: cap("max_in_flight", settings.max_in_flight)?,
+            agent_concurrency: cap("agent_concurrency", settings.agent_concurrency)?,
+            timeout: settings.call_timeout.0,
+            reserve: tools.iter().any(|(_, declaration)| declaration.priority == Priority::High),
+            tools,
+        })
+    }
+
+    /// The tool of a name.
+    pub(crate) fn tool(&self, name: &str) -> Option<ToolIndex> {
+        let at = self.tools.iter().position(|(own, _)| **own == *name)?;
+        ToolIndex::at(at)
+    }
+
+    /// What a tool declares.
+    pub(crate) fn declaration(&self, tool: ToolIndex) -> &Declaration {
+        &self.tools[tool.get() as usize].1
+    }
+
+    /// The tool's name.
+    pub(crate) fn tool_name(&self, tool: ToolIndex) -> &str {
+        &self.tools[tool.get() as usize].0
+    }
+
+    /// How long a call of the tool may run.
+    pub(crate) fn timeout_of(&self, tool: ToolIndex) -> Duration {
+        self.declaration(tool).timeout.unwrap_or(self.timeout)
+    }
+
+    /// Every tool's name and declaration, in the registry's order.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = (&str, &Declaration)> {
+        self.tools.iter().map(|(name, declaration)| (&**name, declaration))
+    }
+}
+
+fn rate(setting: &str, text: &str, algorithm: Algorithm) -> Result<RateLimit, SettingsError> {
+    let quota = text.parse().map_err(|error| SettingsError(format!("{setting}: {error}")))?;
+    RateLimit::new(quota, None, algorithm).map_err(|error| SettingsError(format!("{setting}: {error}")))
+}
+
+fn cap(setting: &str, calls: u32) -> Result<Concurrency, SettingsError> {
+    let calls = NonZeroU32::new(calls).ok_or_else(|| SettingsError(format!("{setting} = 0 would let nobody in")))?;
+    Ok(Concurrency::new(calls))
+}

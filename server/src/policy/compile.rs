@@ -1,0 +1,142 @@
+//! The limits of one caller in the form that the call path uses: compiled on first use, shared until the policy changes.
+
+use std::sync::{Arc, OnceLock};
+
+use http::HeaderValue;
+use sluicegate_control::{KeyScopes, TenantSettings};
+use sluicegate_limits::{CapRule, Limit, Priority, RateRule, RuleRef, Rules};
+use sluicegate_mcp::ToolIndex;
+
+use super::baseline::Baseline;
+use super::Snapshot;
+use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::refusal::fields;
+
+/// What a snapshot means for one caller.
+pub(crate) struct CallerPolicy {
+    /// What it was made from.
+    snapshot: Arc<Snapshot>,
+    /// Who is suspended, if anybody: `tenant` or `agent`.
+    pub(crate) suspended: Option<&'static str>,
+    pub(crate) settings: TenantSettings,
+    /// Which tools the caller has, by index.
+    pub(crate) visible: Arc<[bool]>,
+    tools: Box<[OnceLock<Arc<CallLimits>>]>,
+    unknown: OnceLock<Arc<CallLimits>>,
+    requests: OnceLock<Arc<CallLimits>>,
+    notifications: OnceLock<Arc<CallLimits>>,
+}
+
+/// The limits of one sort of call.
+pub(crate) struct CallLimits {
+    pub(crate) rules: Rules,
+    /// The tool that they are for.
+    pub(crate) tool: Option<Arc<str>>,
+    pub(crate) tool_index: Option<ToolIndex>,
+    /// The names of the rates in `RateLimit-Policy`, by index.
+    names: Box<[Box<str>]>,
+    pub(crate) policy_field: Option<HeaderValue>,
+}
+
+impl CallerPolicy {
+    /// What `snapshot` means for `who`, whose key opens `scopes`.
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>, baseline: &Baseline) -> Self {
+        // A tenant that the snapshot does not know yet is newer than it.
+        let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
+        let suspended = if tenant.is_some_and(|tenant| !tenant.status.is_active()) {
+            Some("tenant")
+        } else {
+            who.agent.filter(|agent| snapshot.is_suspended(*agent)).map(|_| "agent")
+        };
+        let settings = tenant.map(|tenant| tenant.settings.clone()).unwrap_or_default();
+        let visible: Arc<[bool]> = baseline.tools().map(|(name, declaration)| {
+            let allowed = settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
+            let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
+            allowed && opened
+        }).collect();
+        let tools = visible.iter().map(|_| OnceLock::new()).collect();
+        let [unknown, requests, notifications] = [const { OnceLock::new() }; 3];
+        Self { snapshot: Arc::clone(snapshot), suspended, settings, visible, tools, unknown, requests, notifications }
+    }
+
+    /// Whether this is what `snapshot` means.
+    pub(crate) fn is_of(&self, snapshot: &Snapshot) -> bool {
+        self.snapshot.generation == snapshot.generation
+    }
+
+    /// Whether the caller has the tool.
+    pub(crate) fn sees(&self, tool: ToolIndex) -> bool {
+        self.visible[tool.get() as usize]
+    }
+
+    /// The limits of what is asked, by the snapshot that this policy was made from; compiled at first use.
+    pub(crate) fn limits(&self, asked: Asked, who: Who, baseline: &Baseline) -> &Arc<CallLimits> {
+        let compiled = match asked {
+            Asked::Tool(tool) => &self.tools[tool.get() as usize],
+            Asked::UnknownTool => &self.unknown,
+            Asked::Request => &self.requests,
+            Asked::Notification => &self.notifications,
+        };
+        compiled.get_or_init(|| {
+            let resolver = Resolver { snapshot: &self.snapshot, baseline, who };
+            Arc::new(CallLimits::new(&resolver.resolve(asked), baseline, asked))
+        })
+    }
+}
+
+impl CallLimits {
+    pub(crate) fn new(applied: &[Applied], baseline: &Baseline, asked: Asked) -> Self {
+        let (mut rates, mut caps) = (Vec::new(), Vec::new());
+        for Applied { scope, place, limits, mode, .. } in applied {
+            let (scope, place, mode) = (*scope, *place, *mode);
+            match limits {
+                Limits::Cap(cap) => caps.push(CapRule { scope, place, cap: *cap, mode }),
+                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| RateRule {
+                    scope,
+                    place,
+                    ordinal,
+                    limit: *limit,
+                    mode,
+                })),
+            }
+        }
+        let names: Box<[Box<str>]> = rates.iter().map(name).collect();
+        let policy = rates.iter().zip(&names).map(|(rule, name)| {
+            let quota = rule.limit.quota();
+            (&**name, quota.count(), quota.window())
+        });
+        let policy_field = fields::policy(policy);
+        let tool_index = match asked {
+            Asked::Tool(tool) => Some(tool),
+            Asked::UnknownTool | Asked::Request | Asked::Notification => None,
+        };
+        let declaration = tool_index.map(|tool| baseline.declaration(tool));
+        let (cost, priority) = declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
+        let rules = Rules::new(rates, caps, cost, priority, baseline.reserve)
+            .expect("each place has at most eight rates and one cap, so the rules hold together");
+        let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
+        Self { rules, tool, tool_index, names, policy_field }
+    }
+
+    /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.
+    pub(crate) fn rule(&self, rule: RuleRef) -> (Limit, Option<&str>) {
+        let name = match rule {
+            RuleRef::Rate(index) => Some(&*self.names[usize::from(index)]),
+            RuleRef::Cap(_) => None,
+        };
+        (self.rules.rule(rule).1, name)
+    }
+}
+
+/// `tool`, and `tool-2` for the second quota of the same place.
+fn name(rule: &RateRule) -> Box<str> {
+    let place = match rule.place {
+        sluicegate_limits::Place::AgentKey => "key",
+        sluicegate_limits::Place::AgentRequests => "requests",
+        _ => rule.scope.as_str(),
+    };
+    match rule.ordinal {
+        0 => place.into(),
+        ordinal => format!("{place}-{}", ordinal + 1).into(),
+    }
+}

@@ -1,0 +1,239 @@
+//! Which limits hold for an agent and a tool, where each comes from, what it shadows, and how it stands.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sluicegate_control::{Actor, AgentRef, Control, ControlError, KeyId, LimitEntry, TenantRef, WallClock};
+use sluicegate_limits::{Call, Limit, Limiter, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
+
+use super::PolicyStore;
+use super::baseline::Baseline;
+use super::compile::CallLimits;
+use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
+use crate::pages;
+use crate::settings::Settings;
+
+/// Whose limits are asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Question {
+    pub(crate) tenant: String,
+    pub(crate) agent: String,
+    pub(crate) tool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<KeyId>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Explanation {
+    pub(crate) question: Question,
+    /// The revision of the policy that it describes.
+    pub(crate) revision: i64,
+    /// Whether it comes from a running server, so that usage is known.
+    pub(crate) live: bool,
+    pub(crate) limits: Vec<ExplainedLimit>,
+}
+
+/// One limit that holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ExplainedLimit {
+    pub(crate) scope: String,
+    /// `rate` or `concurrency`.
+    pub(crate) kind: String,
+    /// The text of the limit: `50/min`, or the number of calls at a time.
+    pub(crate) text: String,
+    /// The limit in words, as a refused caller reads it.
+    pub(crate) limit: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) algorithm: Option<String>,
+    /// The most that one window can see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) worst_case: Option<String>,
+    /// `enforce` or `observe`.
+    pub(crate) mode: String,
+    pub(crate) source: ExplainedSource,
+    pub(crate) shadows: Vec<Shadowed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<Usage>,
+}
+
+/// How a limit stands now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    pub(crate) used: u64,
+    pub(crate) remaining: u64,
+    /// Whether a call would be refused by it now.
+    pub(crate) refuses: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_ms: Option<u64>,
+}
+
+/// Where a limit comes from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub(crate) enum ExplainedSource {
+    /// The tool's attribute.
+    Declared,
+    /// A setting.
+    Config { setting: String },
+    /// An entry of the database.
+    Override {
+        id: String,
+        target: String,
+        author: String,
+        /// Epoch milliseconds.
+        updated_at: i64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expires_at: Option<i64>,
+        #[serde(skip_serializing_if = "String::is_empty", default)]
+        note: String,
+    },
+}
+
+/// A limit that a more specific one replaces.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Shadowed {
+    pub(crate) text: String,
+    pub(crate) source: ExplainedSource,
+}
+
+/// Answers questions about limits, with present usage where there is a limiter.
+pub(crate) struct Explainer {
+    pub(crate) control: Control,
+    pub(crate) policy: Arc<PolicyStore>,
+    pub(crate) baseline: Arc<Baseline>,
+    pub(crate) limiter: Option<Limiter>,
+}
+
+impl Explainer {
+    /// An explainer where no server runs: by the database, and by what servers have declared there.
+    pub(crate) async fn offline(control: &Control, settings: &Settings) -> anyhow::Result<Self> {
+        let actor = Actor::system("explain");
+        let tools = pages::all(async |page| control.tools().list(&actor, page).await).await?;
+        let declared = tools.into_iter().map(|tool| {
+            let declared = serde_json::from_str(tool.definition.declared_limits.as_str()).unwrap_or_default();
+            (tool.definition.name, declared)
+        });
+        let baseline = Arc::new(Baseline::new(settings, declared)?);
+        let policy = Arc::new(PolicyStore::load(control.clone(), WallClock::system()).await?);
+        Ok(Self { control: control.clone(), policy, baseline, limiter: None })
+    }
+
+    /// Answers a question, by the policy in force.
+    ///
+    /// # Errors
+    /// `NotFound` for the tenant, the agent or the key, `UnknownTool` for the tool.
+    pub(crate) async fn explain(&self, actor: &Actor, question: Question) -> Result<Explanation, ControlError> {
+        let tenant = TenantRef::from(question.tenant.as_str());
+        let agent = self.control.agents().get(actor, &tenant, &AgentRef::from(question.agent.as_str())).await?;
+        if let Some(key) = question.key {
+            self.control.keys().get(actor, key).await?;
+        }
+        self.control.tools().get(actor, &question.tool).await?;
+        let Some(tool) = self.baseline.tool(&question.tool) else {
+            return Err(ControlError::NotFound { what: "tool on this server", name: question.tool });
+        };
+        let who = Who { tenant: Some(agent.tenant_id), agent: Some(agent.id), key: question.key };
+        let asked = Asked::Tool(tool);
+        let snapshot = self.policy.current();
+        let applied = Resolver { snapshot: &snapshot, baseline: &self.baseline, who }.resolve(asked);
+        let limits = CallLimits::new(&applied, &self.baseline, asked);
+        let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
+        Ok(Explanation {
+            question,
+            revision: snapshot.revision.get(),
+            live: reports.is_some(),
+            limits: explain(&applied, reports.as_deref()),
+        })
+    }
+}
+
+/// What the limiter knows of every rule: rates in order, then caps.
+fn usage(limiter: &Limiter, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
+    let id = |id: Option<String>| id.unwrap_or_default();
+    let tenant = limiter.tenant(TenantIdentity::Named(&id(who.tenant.map(|tenant| tenant.to_string()))));
+    let agent_name = id(who.agent.map(|agent| agent.to_string()));
+    let agent = tenant.agent(&agent_name);
+    let key = who.key.map(|key| tenant.key(&agent_name, &key.to_string()));
+    let tool: ToolId = limiter.tool(tool);
+    limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool })
+}
+
+/// One line for every limit. The rules were made from `applied` in its order, so the reports are too.
+fn explain(applied: &[Applied], reports: Option<&[RuleReport]>) -> Vec<ExplainedLimit> {
+    let rates = applied.iter().map(|applied| match &applied.limits {
+        Limits::Rates(rates) => rates.len(),
+        Limits::Cap(_) => 0,
+    });
+    let (mut next_rate, mut next_cap) = (0, rates.sum::<usize>());
+    let mut lines = Vec::new();
+    for applied in applied {
+        let (limits, next) = match &applied.limits {
+            Limits::Rates(rates) => (rates.iter().map(|rate| Limit::Rate(*rate)).collect(), &mut next_rate),
+            Limits::Cap(cap) => (vec![Limit::Concurrency(*cap)], &mut next_cap),
+        };
+        for limit in limits {
+            lines.push(line(applied, limit, reports.map(|reports| &reports[*next])));
+            *next += 1;
+        }
+    }
+    lines
+}
+
+fn line(applied: &Applied, limit: Limit, report: Option<&RuleReport>) -> ExplainedLimit {
+    let rate = match limit {
+        Limit::Rate(rate) => Some(rate),
+        Limit::Concurrency(_) => None,
+    };
+    ExplainedLimit {
+        scope: applied.scope.to_string(),
+        kind: if rate.is_some() { "rate" } else { "concurrency" }.to_owned(),
+        text: text(limit),
+        limit: limit.to_string(),
+        algorithm: rate.map(|rate| rate.algorithm().to_string()),
+        worst_case: rate.as_ref().map(RateLimit::describe_worst_case),
+        mode: applied.mode.to_string(),
+        source: source(&applied.source),
+        shadows: applied.shadows.iter().map(shadowed).collect(),
+        usage: report.map(|report| Usage {
+            used: report.used,
+            remaining: report.remaining,
+            refuses: report.refuses,
+            retry_after_ms: report.wait.map(Wait::retry_after_ms),
+        }),
+    }
+}
+
+fn text(limit: Limit) -> String {
+    match limit {
+        Limit::Rate(rate) => rate.quota().to_string(),
+        Limit::Concurrency(cap) => cap.to_string(),
+    }
+}
+
+fn shadowed((origin, limits): &(Source, Limits)) -> Shadowed {
+    let text = match limits {
+        Limits::Rates(rates) => rates.iter().map(|rate| rate.quota().to_string()).collect::<Vec<_>>().join(", "),
+        Limits::Cap(cap) => cap.to_string(),
+    };
+    Shadowed { text, source: source(origin) }
+}
+
+fn source(source: &Source) -> ExplainedSource {
+    match source {
+        Source::Declared => ExplainedSource::Declared,
+        Source::Config(setting) => ExplainedSource::Config { setting: (*setting).to_owned() },
+        Source::Override(entry) => overridden(entry),
+    }
+}
+
+fn overridden(entry: &LimitEntry) -> ExplainedSource {
+    ExplainedSource::Override {
+        id: entry.id.to_string(),
+        target: entry.target.to_string(),
+        author: entry.updated_by.clone(),
+        updated_at: entry.updated_at,
+        expires_at: entry.expires_at,
+        note: entry.note.clone(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a request is not served, and the one place that says so to the caller.
+//!
+//! Every step of the gate that refuses returns a [`Refusal`]; [`http`] and [`stdio`] render it for the transport at
+//! hand, both from the same [`Report`](report::Report). Nothing else in the house writes a refusal.
+
+use std::sync::Arc;
+
+use sluicegate_limits::{Scope, Wait};
+
+pub(crate) mod fields;
+pub(crate) mod http;
+pub(crate) mod report;
+pub(crate) mod stdio;
+pub(crate) mod style;
+
+/// Why a request is not served.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// No credentials, or none that are good. The text says what is wrong without saying whether a key exists.
+    Unauthenticated(&'static str),
+    /// The tenant or the agent is suspended.
+    Suspended(&'static str),
+    /// The request comes from, or addresses, a place that is not allowed: the text names it.
+    Forbidden(String),
+    /// A limit, a cap or the server itself is full.
+    Throttled(Box<Throttled>),
+    /// The server cannot serve anybody now; the sentence says why. Try again, perhaps elsewhere.
+    Unavailable(&'static str),
+    /// The body is larger than `limit` bytes.
+    BodyTooLarge { limit: usize },
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// The body could not be read to its end.
+    BodyBroken,
+    /// A request other than a tool call ran past the deadline.
+    TimedOut { seconds: f64 },
+}
+
+/// A request that a limit refused: the limit with the longest wait, and what the caller may know about it.
+#[derive(Debug)]
+pub(crate) struct Throttled {
+    pub(crate) reason: Reason,
+    pub(crate) scope: Scope,
+    /// The tool that was called; `None` for other requests.
+    pub(crate) tool: Option<Arc<str>>,
+    /// The limit in words: `10 requests / 60s`, `2 concurrent`.
+    pub(crate) limit: String,
+    pub(crate) current_usage: u64,
+    pub(crate) remaining: u64,
+    /// `None` when waiting does not help.
+    pub(crate) wait: Option<Wait>,
+    /// The `RateLimit` and `RateLimit-Policy` fields.
+    pub(crate) fields: fields::Fields,
+}
+
+/// Which kind of limit refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Too many in a window.
+    RateLimit,
+    /// Too many at once.
+    Concurrency,
+    /// The call costs more than the limit ever holds.
+    Cost,
+    /// The server has all the work it takes.
+    Overloaded,
+}
+
+impl Reason {
+    /// The word on the wire and in the log.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit_exceeded",
+            Self::Concurrency => "concurrency_limit_exceeded",
+            Self::Cost => "cost_above_limit",
+            Self::Overloaded => "overloaded",
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A refusal as an HTTP response: status, fields and JSON-RPC body, all from one report.
+
+use ::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::report::{MODERN, Report};
+use super::style::CompatibilityList;
+use super::Refusal;
+use crate::settings::{RefusalCode, RefusalStyle};
+
+/// The response field of our correlation id.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The peer as far as it decides how a refusal looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    /// The JSON-RPC id to echo, if it could be read.
+    pub(crate) id: Option<&'a RawValue>,
+    /// The protocol version of the request.
+    pub(crate) version: Option<&'a str>,
+    /// The `User-Agent`.
+    pub(crate) user_agent: &'a str,
+    /// Whether the request is a `tools/call`.
+    pub(crate) is_tool_call: bool,
+}
+
+/// How this server words refusals, from its settings.
+#[derive(Debug)]
+pub(crate) struct Wording {
+    pub(crate) style: RefusalStyle,
+    pub(crate) code: RefusalCode,
+    pub(crate) compatibility: CompatibilityList,
+}
+
+impl Wording {
+    /// Renders a refusal for a peer. `tenant_style` is the tenant's own setting.
+    pub(crate) fn render(
+        &self,
+        refusal: &Refusal,
+        peer: Peer<'_>,
+        tenant_style: Option<RefusalStyle>,
+        request_id: &str,
+    ) -> Response<Bytes> {
+        let report = refusal.report(self.code, peer.version, request_id);
+        let style = self.style(refusal, peer, tenant_style);
+        let (status, body) = match style {
+            RefusalStyle::ToolResult => (200, tool_result(&report, peer)),
+            RefusalStyle::Jsonrpc => (200, json_rpc_error(&report, peer.id)),
+            RefusalStyle::Http | RefusalStyle::Auto => (report.status, json_rpc_error(&report, peer.id)),
+        };
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = refusal.retry_after_seconds() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Refusal::Unauthenticated(_) = refusal {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
+        }
+        if let Refusal::Throttled(throttled) = refusal {
+            throttled.fields.write(headers);
+        }
+        response
+    }
+
+    /// Only what a limit refused has a style, and an answer without an id never has the status 200: clients that wait
+    /// for their id would wait for ever.
+    fn style(&self, refusal: &Refusal, peer: Peer<'_>, tenant_style: Option<RefusalStyle>) -> RefusalStyle {
+        if peer.id.is_none() || !matches!(refusal, Refusal::Throttled(_)) {
+            return RefusalStyle::Http;
+        }
+        match tenant_style.unwrap_or(self.style) {
+            RefusalStyle::Auto => self.compatibility.style(peer.user_agent, peer.version),
+            RefusalStyle::ToolResult if !peer.is_tool_call => RefusalStyle::Jsonrpc,
+            style => style,
+        }
+    }
+}
+
+fn json_rpc_error(report: &Report<'_>, id: Option<&RawValue>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Message<'a> {
+        jsonrpc: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a RawValue>,
+        error: Error<'a>,
+    }
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: i32,
+        message: &'a str,
+        data: &'a Report<'a>,
+    }
+    let error = Error { code: report.code, message: &report.message, data: report };
+    to_json(&Message { jsonrpc: "2.0", id, error })
+}
+
+/// The data is in `_meta`: `structuredContent` would be checked against the tool's output schema.
+fn tool_result(report: &Report<'_>, peer: Peer<'_>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Message<'a> {
+        jsonrpc: &'static str,
+        id: Option<&'a RawValue>,
+        result: ToolResult<'a>,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ToolResult<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result_type: Option<&'static str>,
+        content: [Text<'a>; 1],
+        is_error: bool,
+        #[serde(rename = "_meta")]
+        meta: Meta<'a>,
+    }
+    #[derive(Serialize)]
+    struct Text<'a> {
+        r#type: &'static str,
+        text: &'a str,
+    }
+    #[derive(Serialize)]
+    struct Meta<'a> {
+        #[serde(rename = "sluicegate/refusal")]
+        refusal: &'a Report<'a>,
+    }
+    let result = ToolResult {
+        result_type: peer.version.filter(|version| *version >= MODERN).map(|_| "complete"),
+        content: [Text { r#type: "text", text: &report.message }],
+        is_error: true,
+        meta: Meta { refusal: report },
+    };
+    to_json(&Message { jsonrpc: "2.0", id: peer.id, result })
+}
+
+fn to_json(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("a report has only text keys")
+}

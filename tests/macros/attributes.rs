@@ -1,0 +1,48 @@
+//! The limits that tools declare.
+
+use sluicegate::__private::Declared;
+use sluicegate::prelude::*;
+
+use sluicegate_macros_tests::tool;
+
+#[tool(
+    rate_limit = ["10/s", "1_000/60min"],
+    burst = 20,
+    algorithm = "token_bucket",
+    per = "tenant",
+    cost = 5,
+    concurrency = 4,
+    timeout = "1500ms",
+    priority = "low",
+    scopes = ["reports:write", "reports:read"],
+)]
+async fn everything() {}
+
+#[tool]
+async fn bare() {}
+
+fn declared(tool: &sluicegate::Tool) -> Declared {
+    tool.extensions().get::<Declared>().cloned().expect("the macros declare")
+}
+
+#[test]
+fn declared_limits_travel_with_the_tool_in_their_canonical_form() {
+    let declared = declared(&tool::<everything>());
+    assert_eq!(declared.rates, ["10/s", "1000/h"]);
+    assert_eq!((declared.burst, declared.cost, declared.concurrency), (Some(20), 5, Some(4)));
+    assert_eq!((declared.algorithm, declared.per), (Some("token_bucket"), Some("tenant")));
+    assert_eq!((declared.timeout_ms, declared.priority), (Some(1_500), Some("low")));
+    assert_eq!(declared.scopes, ["reports:write", "reports:read"]);
+}
+
+#[test]
+fn a_bare_tool_declares_nothing_and_tells_clients_nothing_of_limits() {
+    let bare = tool::<bare>();
+    let declared = declared(&bare);
+    assert_eq!((declared.rates.len(), declared.cost, declared.timeout_ms), (0, 1, None));
+    assert_eq!(
+        (declared.burst, declared.algorithm, declared.per, declared.concurrency),
+        (None, None, None, None)
+    );
+    assert_eq!((declared.priority, declared.scopes.len()), (None, 0));
+}
