@@ -409,6 +409,12 @@ impl Running {
         &self.house.control
     }
 
+    /// The revision of the policy in force.
+    #[must_use]
+    pub fn policy_revision(&self) -> i64 {
+        self.house.explainer.policy.current().revision.get()
+    }
+
     /// Stops: new calls are refused, running ones may end within `drain_timeout`, then everything is closed.
     pub async fn stop(self) {
         let Self { accepting, house, .. } = self;

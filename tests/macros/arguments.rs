@@ -242,7 +242,7 @@ async fn anywhere(
 /// A type alias is what it stands for, whatever it is called.
 #[tool]
 async fn alias(caller: Caller, r#type: String) -> String {
-    format!("{caller:?} {}", r#type)
+    format!("{caller:?} {type}")
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn everything() {}
 async fn bare() {}
 
 fn declared(tool: &sluicegate::Tool) -> Declared {
-    tool.extensions().get::<Declared>().cloned().expect("the macros declare")
+    tool.extensions().get::<Declared>().copied().expect("the macros declare")
 }
 
 #[test]

@@ -54,6 +54,20 @@ async fn a_free_tool_stays_a_function() {
     assert_eq!(text(&tool::<echo>(), json!({ "text": "hello" })).await, "hello");
 }
 
+/// The facade under another name.
+mod vendor {
+    pub(crate) use sluicegate as gate;
+}
+
+#[tool(crate = "crate::registration::vendor::gate", rate_limit = "5/min")]
+#[deprecated(note = "generated code may call it all the same")]
+async fn through_another_path() {}
+
+#[test]
+fn the_facade_may_have_another_name() {
+    assert_eq!(tool::<through_another_path>().name(), "through_another_path");
+}
+
 mod elsewhere {
     use sluicegate::prelude::*;
 

@@ -1,1 +1,43 @@
-//! Support for the tests of the whole house.
+//! Support for the tests of the whole house: real databases, real servers on loopback, clocks that tests set.
+
+pub mod client;
+pub mod database;
+pub mod server;
+pub mod tools;
+
+pub use client::{Answer, Client};
+pub use database::Database;
+pub use server::TestServer;
+
+/// Writes a test once and runs it on both databases: `name::sqlite` and `name::postgres`.
+///
+/// ```ignore
+/// on_both_databases! {
+///     async fn a_key_opens_its_tenant(database: Database) { … }
+/// }
+/// ```
+#[macro_export]
+macro_rules! on_both_databases {
+    ($($(#[$attribute:meta])* async fn $name:ident($database:ident: $type:ty) $body:block)+) => {
+        $(
+            $(#[$attribute])*
+            mod $name {
+                use super::*;
+
+                async fn test($database: $type) $body
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn sqlite() {
+                    test($crate::Database::sqlite().await).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn postgres() {
+                    if let Some(database) = $crate::Database::postgres().await {
+                        test(database).await;
+                    }
+                }
+            }
+        )+
+    };
+}

@@ -97,12 +97,7 @@ impl Plans<'_> {
     /// # Errors
     /// `Invalid` for a bad name or note, `Conflict` when the name is taken, `Forbidden`
     /// for an actor confined to a tenant.
-    pub async fn create(
-        self,
-        actor: &Actor,
-        name: &str,
-        note: &str,
-    ) -> Result<Plan, ControlError> {
+    pub async fn create(self, actor: &Actor, name: &str, note: &str) -> Result<Plan, ControlError> {
         actor.require_global(Role::Operator)?;
         text::slug("name", name)?;
         text::note(note)?;
@@ -147,11 +142,7 @@ impl Plans<'_> {
     ///
     /// # Errors
     /// `Invalid` for a bad page.
-    pub async fn list(
-        self,
-        actor: &Actor,
-        page: &PageRequest,
-    ) -> Result<Page<Plan>, ControlError> {
+    pub async fn list(self, actor: &Actor, page: &PageRequest) -> Result<Page<Plan>, ControlError> {
         actor.require(Role::Viewer)?;
         let [after] = page.key()?;
         if actor.confined_to().is_some() {

@@ -140,7 +140,7 @@ const LIST: &str = select_tenants!(
         AND (CAST($3 AS TEXT) IS NULL OR t.id = $3)
         AND (CAST($4 AS TEXT) IS NULL OR t.status = $4)
         AND (CAST($5 AS TEXT) IS NULL
-             OR lower(t.slug) LIKE lower($5) ESCAPE '\' OR lower(t.name) LIKE lower($5) ESCAPE '\')
+             OR lower(t.slug) LIKE $5 ESCAPE '\' OR lower(t.name) LIKE $5 ESCAPE '\')
       ORDER BY t.slug LIMIT $2"
 );
 
@@ -415,10 +415,11 @@ fn record(action: &'static str, before: Option<&Tenant>, after: Option<&Tenant>)
     }
 }
 
-/// A LIKE pattern (with `\` as the escape) for texts that contain `text`.
+/// A LIKE pattern (with `\` as the escape) for lower-case texts that contain `text`. The
+/// databases do not agree on `lower` of a parameter outside of ASCII, so that is done here.
 fn contains_pattern(text: &str) -> String {
     let mut pattern = String::from("%");
-    for character in text.chars() {
+    for character in text.to_ascii_lowercase().chars() {
         if matches!(character, '%' | '_' | '\\') {
             pattern.push('\\');
         }

@@ -155,11 +155,7 @@ impl Tools<'_> {
     ///
     /// # Errors
     /// `Invalid` for a bad page.
-    pub async fn list(
-        self,
-        actor: &Actor,
-        page: &PageRequest,
-    ) -> Result<Page<Tool>, ControlError> {
+    pub async fn list(self, actor: &Actor, page: &PageRequest) -> Result<Page<Tool>, ControlError> {
         actor.require(Role::Viewer)?;
         let [after] = page.key()?;
         let rows = self.control.read().await?.all(LIST, args![&after, page.rows()]).await?;

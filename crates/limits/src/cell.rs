@@ -35,20 +35,28 @@ pub(crate) enum Window {
 pub(crate) struct Check {
     /// Nanoseconds until the call would pass, 0 when it passes now. Means nothing when the cost does not fit at all.
     pub(crate) wait: u64,
-    /// About how many calls are left after this one if it passes: enough to compare limits by.
-    pub(crate) left: f64,
+    /// What is in use after this call if it passes: a bucket's backlog in nanoseconds, a window's calls.
+    pub(crate) after: u64,
 }
 
 impl Check {
     /// What a limit that nobody has used says.
     pub(crate) fn of_fresh(rate: &CompiledRate) -> Self {
-        Self { wait: u64::from(!rate.is_possible()), left: rate.capacity as f64 }
+        let after = match rate.kind {
+            Kind::Bucket { charge, .. } => charge,
+            Kind::Ring { .. } | Kind::Spans { .. } => rate.cost,
+        };
+        Self { wait: u64::from(!rate.is_possible()), after }
     }
 
+    /// About how many calls are left after this one: enough to compare limits by.
     #[inline(always)]
-    fn new((wait, left): (u64, u64), scale: f64) -> Self {
-        // Signed numbers convert in one instruction, and no time or count here has its top bit set.
-        Self { wait, left: left as i64 as f64 * scale }
+    pub(crate) fn left(self, rate: &CompiledRate) -> f64 {
+        // Signed numbers convert in one instruction, and nothing counted here has its top bit set.
+        match rate.kind {
+            Kind::Bucket { depth, per_ns, .. } => (depth as i64 - self.after as i64) as f64 * per_ns,
+            Kind::Ring { .. } | Kind::Spans { .. } => (rate.capacity as i64 - self.after as i64) as f64,
+        }
     }
 }
 
@@ -57,6 +65,15 @@ impl Check {
 pub(crate) struct Usage {
     pub(crate) used: u64,
     pub(crate) reset: u64,
+}
+
+impl Usage {
+    /// Of a bucket that takes `backlog` nanoseconds to drain.
+    #[inline(always)]
+    pub(crate) fn of_backlog(backlog: u64, interval: u64) -> Self {
+        let used = backlog.div_ceil(interval);
+        Self { used, reset: backlog - used.saturating_sub(1) * interval }
+    }
 }
 
 impl Default for Cell {
@@ -70,26 +87,35 @@ impl Cell {
     pub(crate) fn fresh(rate: &CompiledRate) -> Self {
         match rate.kind {
             Kind::Bucket { interval, .. } => Self::Bucket(Bucket::new(interval)),
-            Kind::Window { window } => Self::window(window, rate.capacity),
+            Kind::Ring { window } => Self::Window(Box::new(Window::Ring(Ring::new(window)))),
+            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Spans::new(window)))),
         }
     }
 
-    fn window(window: u64, count: u64) -> Self {
-        Self::Window(Box::new(if count <= MAX_RING {
-            Window::Ring(Ring::new(window))
-        } else {
-            Window::Spans(Spans::new(window))
-        }))
-    }
-
-    /// Whether the state already has the shape and the numbers of `rate`.
+    /// Whether the state already has the shape and the numbers of `rate`, and holds no more than it allows.
     #[inline(always)]
     pub(crate) fn fits(&self, rate: &CompiledRate, now: u64) -> bool {
         match (self, rate.kind) {
             (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.fits(interval, depth, now),
-            (Self::Window(state), Kind::Window { window }) => state.fits(window, rate.capacity),
-            _ => false,
+            (Self::Bucket(_), _) => false,
+            (Self::Window(state), kind) => match (&**state, kind) {
+                (Window::Ring(ring), Kind::Ring { window }) => ring.window() == window,
+                (Window::Spans(spans), Kind::Spans { window }) => spans.window() == window,
+                _ => false,
+            },
         }
+    }
+
+    /// Whether this is a bucket of the right numbers that lets the call pass, and what is in use then: most calls.
+    #[inline(always)]
+    pub(crate) fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
+        if let (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. }) = (self, rate.kind)
+            && bucket.interval() == interval
+        {
+            let after = bucket.backlog(now) + charge;
+            return (after <= depth).then_some(after);
+        }
+        None
     }
 
     /// Asks about a call, after giving the state the numbers of `rate` if it has others.
@@ -113,28 +139,31 @@ impl Cell {
         }
         match (&mut *self, rate.kind) {
             (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.convert(interval, depth, now),
-            (Self::Bucket(bucket), Kind::Window { window }) => {
+            (Self::Bucket(bucket), _) => {
                 let used = bucket.used(now).min(rate.capacity);
-                *self = Self::window(window, rate.capacity);
+                *self = Self::fresh(rate);
                 self.add(now, used);
             }
-            (Self::Window(state), Kind::Bucket { interval, .. }) => {
+            (Self::Window(state), Kind::Bucket { .. }) => {
                 let used = state.usage(now).used.min(rate.capacity);
-                *self = Self::Bucket(Bucket::new(interval));
+                *self = Self::fresh(rate);
                 self.add(now, used);
             }
-            (Self::Window(state), Kind::Window { window }) => match &mut **state {
-                Window::Ring(ring) if rate.capacity <= MAX_RING => ring.set_window(window),
-                Window::Ring(ring) => **state = Window::Spans(Spans::from_entries(window, ring.entries())),
-                Window::Spans(spans) => {
-                    let entries = spans.entries(now);
-                    **state = if rate.capacity <= MAX_RING && spans.usage(now).used <= MAX_RING {
-                        Window::Ring(Ring::from_entries(window, entries))
-                    } else {
-                        Window::Spans(Spans::from_entries(window, entries))
-                    };
+            (Self::Window(state), Kind::Ring { window }) => match &mut **state {
+                Window::Ring(ring) => ring.set_window(window),
+                Window::Spans(spans) if spans.usage(now).used <= MAX_RING => {
+                    **state = Window::Ring(Ring::from_entries(window, spans.entries(now)));
                 }
+                // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
+                Window::Spans(spans) if spans.window() == window => {}
+                Window::Spans(spans) => *spans = Spans::from_entries(window, spans.entries(now)),
             },
+            (Self::Window(state), Kind::Spans { window }) => {
+                **state = Window::Spans(match &**state {
+                    Window::Ring(ring) => Spans::from_entries(window, ring.entries()),
+                    Window::Spans(spans) => Spans::from_entries(window, spans.entries(now)),
+                });
+            }
         }
     }
 
@@ -149,11 +178,11 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn judge(&self, rate: &CompiledRate, now: u64) -> Check {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { depth, charge, per_ns, .. }) => {
-                Check::new(bucket.check(now, depth, charge), per_ns)
+            (Self::Bucket(bucket), Kind::Bucket { depth, charge, .. }) => {
+                bucket.check(now, depth, charge)
             }
-            (Self::Window(state), _) => Check::new(state.check(now, rate.capacity, rate.cost), 1.0),
-            (Self::Bucket(_), Kind::Window { .. }) => unreachable!("a cell is migrated before it is asked"),
+            (Self::Window(state), _) => state.check(now, rate.capacity, rate.cost),
+            (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is asked"),
         }
     }
 
@@ -163,7 +192,7 @@ impl Cell {
         match (self, rate.kind) {
             (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => bucket.charge(now, charge),
             (Self::Window(state), _) => state.charge(now, rate.cost),
-            (Self::Bucket(_), Kind::Window { .. }) => unreachable!("a cell is migrated before it is charged"),
+            (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is charged"),
         }
     }
 
@@ -189,17 +218,9 @@ impl Cell {
 }
 
 impl Window {
-    fn fits(&self, window: u64, count: u64) -> bool {
+    fn check(&self, now: u64, count: u64, cost: u64) -> Check {
         match self {
-            Self::Ring(ring) => ring.window() == window && count <= MAX_RING,
-            // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
-            Self::Spans(spans) => spans.fits(window) && (count > MAX_RING || spans.total() > MAX_RING),
-        }
-    }
-
-    fn check(&self, now: u64, count: u64, cost: u64) -> (u64, u64) {
-        match self {
-            _ if cost > count => (1, 0),
+            _ if cost > count => Check { wait: 1, after: cost },
             Self::Ring(ring) => ring.check(now, count, cost),
             Self::Spans(spans) => spans.check(now, count, cost),
         }

@@ -15,7 +15,7 @@ pub(crate) struct Keyed<V> {
 }
 
 /// A cheap hash for keys that nobody outside can choose.
-#[inline]
+#[inline(always)]
 pub(crate) fn hash(key: u64) -> u64 {
     let product = u128::from(key) * 0x9E37_79B9_7F4A_7C15;
     (product >> 64) as u64 ^ product as u64
@@ -40,7 +40,7 @@ impl<V: Default> Keyed<V> {
     }
 
     /// Where `key` is. The place stays its own until something is inserted or removed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> Option<usize> {
         let mut at = self.home(key);
         loop {
@@ -56,13 +56,21 @@ impl<V: Default> Keyed<V> {
         self.find(key).map(|at| &self.places[at].1)
     }
 
+    /// The place and the value of `key`, if they are where they would be without collisions.
+    #[inline(always)]
+    pub(crate) fn lookup(&self, key: u64) -> Option<(usize, &V)> {
+        let at = self.home(key);
+        self.places.get(at).filter(|(found, _)| *found == key).map(|(_, value)| (at, value))
+    }
+
     /// The key and the value at a place, if it is taken.
+    #[inline(always)]
     pub(crate) fn at(&self, at: usize) -> Option<(u64, &V)> {
         self.places.get(at).filter(|(key, _)| *key != 0).map(|(key, value)| (*key, value))
     }
 
     /// The value at a place that [`find`](Self::find) gave.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_mut(&mut self, at: usize) -> &mut V {
         &mut self.places[at].1
     }
@@ -130,12 +138,12 @@ impl<V: Default> Keyed<V> {
         at
     }
 
-    #[inline]
+    #[inline(always)]
     fn home(&self, key: u64) -> usize {
         hash(key) as usize & self.places.len().wrapping_sub(1)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&self, at: usize) -> usize {
         (at + 1) & self.places.len().wrapping_sub(1)
     }

@@ -50,8 +50,11 @@ impl Places {
 }
 
 impl Permit {
+    /// Of a call that holds no slot.
+    pub(crate) const EMPTY: Self = Self(None);
+
     pub(crate) fn new(tenant: &Arc<Tenant>, who: Identity, places: Places, since: u64) -> Self {
-        Self((!places.is_empty()).then(|| Held { tenant: Arc::clone(tenant), who, places, since }))
+        Self(Some(Held { tenant: Arc::clone(tenant), who, places, since }))
     }
 
     /// How many slots it holds, one for each cap of the call.

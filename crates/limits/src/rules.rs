@@ -2,7 +2,6 @@
 
 mod compiled;
 
-use arrayvec::ArrayVec;
 use thiserror::Error;
 
 pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind, slot_key};
@@ -291,9 +290,6 @@ impl Rules {
         }
     }
 }
-
-/// One entry per rate of a call, on the stack.
-pub(crate) type PerRate<T> = ArrayVec<T, { Rules::MAX_RATES }>;
 
 #[cfg(test)]
 mod tests;

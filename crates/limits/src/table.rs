@@ -32,17 +32,28 @@ pub(crate) struct Table {
     cursor: usize,
 }
 
-/// Where the cell of a rate is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Site {
-    /// At this place of the table, until something is added.
-    At(u32),
-    /// Nowhere yet: to be added under the rate's key.
-    Own,
-    /// Nowhere yet: to be added under the rate's overflow key.
-    Shared,
+/// Where the cell of a rate is: a place of the table, until something is added, or one of the constants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Site(u32);
+
+impl Site {
     /// The call is not charged.
-    Nowhere,
+    pub(crate) const NOWHERE: Self = Self(u32::MAX);
+    /// Nowhere yet: to be added under the rate's key.
+    pub(crate) const OWN: Self = Self(u32::MAX - 1);
+    /// Nowhere yet: to be added under the rate's overflow key.
+    pub(crate) const SHARED: Self = Self(u32::MAX - 2);
+
+    #[inline(always)]
+    fn at(place: usize) -> Self {
+        // Tables are capped far below this.
+        Self(place as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(self) -> Option<usize> {
+        (self.0 < Self::SHARED.0).then_some(self.0 as usize)
+    }
 }
 
 impl Table {
@@ -74,8 +85,19 @@ impl Table {
     /// others; nothing is added.
     #[inline(always)]
     pub(crate) fn check(&mut self, rate: &CompiledRate, key: u64, now: u64) -> (Site, Check) {
+        if let Some((at, cell)) = self.cells.lookup(key)
+            && let Some(after) = cell.passes(rate, now)
+        {
+            return (Site::at(at), Check { wait: 0, after });
+        }
+        self.check_closely(rate, key, now)
+    }
+
+    /// The same for everything but a call that an existing bucket of the right numbers lets pass.
+    #[inline(never)]
+    fn check_closely(&mut self, rate: &CompiledRate, key: u64, now: u64) -> (Site, Check) {
         match self.cells.find(key) {
-            Some(at) => (Site::At(at as u32), self.cells.at_mut(at).check(rate, now)),
+            Some(at) => (Site::at(at), self.cells.at_mut(at).check(rate, now)),
             None => self.check_missing(rate, key, now),
         }
     }
@@ -85,10 +107,10 @@ impl Table {
         let is_full = self.cells.len() >= self.cap && owner(key).is_some();
         self.crowded |= is_full;
         if is_full && let Some(at) = self.cells.find(rate.overflow_key(key)) {
-            return (Site::At(at as u32), self.cells.at_mut(at).check(rate, now));
+            return (Site::at(at), self.cells.at_mut(at).check(rate, now));
         }
         let check = self.view(rate, key, now).map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
-        (if is_full { Site::Shared } else { Site::Own }, check)
+        (if is_full { Site::SHARED } else { Site::OWN }, check)
     }
 
     /// The state of `rate` as a call at `now` would find it, without touching it; `None` when it is fresh. A key without
@@ -109,11 +131,11 @@ impl Table {
 
     /// Charges an admitted call to a cell that exists.
     #[inline(always)]
-    pub(crate) fn charge_at(&mut self, at: u32, rate: &CompiledRate, now: u64) {
-        self.cells.at_mut(at as usize).charge(rate, now);
+    pub(crate) fn charge_at(&mut self, at: usize, rate: &CompiledRate, now: u64) {
+        self.cells.at_mut(at).charge(rate, now);
     }
 
-    /// Adds a cell and charges an admitted call to it. What a [`Site::At`] points to may have moved afterwards.
+    /// Adds a cell and charges an admitted call to it. Places may have moved afterwards.
     #[cold]
     pub(crate) fn charge_new(&mut self, key: u64, rate: &CompiledRate, now: u64) {
         let mut cell = self.view(rate, key, now).map_or_else(|| Cell::fresh(rate), Cow::into_owned);
@@ -127,12 +149,12 @@ impl Table {
         self.sweep(SWEEP_PER_INSERT, now);
     }
 
-    /// How much is in use of the cell that `rate` counts in.
-    #[inline(always)]
-    pub(crate) fn usage(&self, rate: &CompiledRate, key: u64, now: u64) -> Option<Usage> {
-        match self.cells.get(key) {
-            Some(cell) => Some(cell.usage(now)),
-            None => self.view(rate, key, now).map(|cell| cell.usage(now)),
+    /// How much is in use of the cell that `rate` was charged in.
+    #[inline(never)]
+    pub(crate) fn usage(&self, rate: &CompiledRate, key: u64, site: Site, now: u64) -> Option<Usage> {
+        match site.place().and_then(|at| self.cells.at(at)) {
+            Some((found, cell)) if found == key => Some(cell.usage(now)),
+            _ => self.view(rate, key, now).map(|cell| cell.usage(now)),
         }
     }
 

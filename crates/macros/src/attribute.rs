@@ -54,18 +54,18 @@ impl ToolAttribute {
         for (key, value) in pairs(arguments, TOOL_KEYS, errors) {
             match &*key {
                 "name" => {
-                    attribute.name = literal::text(&key, "\"export\"", &value, errors)
-                        .filter(|name| check_name(name, errors))
+                    let name = literal::text(&key, "\"export\"", &value, errors);
+                    attribute.name = name.filter(|name| check_name(name, errors));
                 }
                 "title" => {
-                    attribute.title = literal::text(&key, "\"Export a dataset\"", &value, errors)
+                    attribute.title = literal::text(&key, "\"Export a dataset\"", &value, errors);
                 }
                 "description" => {
                     attribute.description =
                         literal::text(&key, "\"Exports a dataset.\"", &value, errors);
                 }
                 "validate" => {
-                    attribute.validate = literal::flag(&key, &value, errors).unwrap_or_default()
+                    attribute.validate = literal::flag(&key, &value, errors).unwrap_or_default();
                 }
                 "crate" => {
                     attribute.facade = Facade::read(&value, errors);
@@ -143,7 +143,7 @@ fn pairs(arguments: TokenStream, known: &[&str], errors: &mut Errors) -> Vec<(St
         match meta {
             Meta::NameValue(pair) => pairs.push((key, pair.value)),
             Meta::Path(_) | Meta::List(_) => {
-                errors.on(&meta, format!("`{key}` takes a value: `{key} = …`"))
+                errors.on(&meta, format!("`{key}` takes a value: `{key} = …`"));
             }
         }
     }

@@ -59,7 +59,7 @@ impl Declared {
             let span = text.span();
             match text.value().parse::<Quotas>() {
                 Ok(quotas) => {
-                    self.rates.extend(quotas.iter().map(|&value| Located { value, span }))
+                    self.rates.extend(quotas.iter().map(|&value| Located { value, span }));
                 }
                 Err(error) => errors.at(span, error),
             }

@@ -149,7 +149,9 @@ fn decider(parameter: &Parameter, private: &TokenStream) -> TokenStream {
     let ty = &parameter.ty;
     let private = located(private, parameter.span());
     match parameter.name {
-        Some(_) => quote_spanned!(parameter.span()=> (&&&#private::Parameter::<#ty>::new()).kind()),
+        Some(_) => {
+            quote_spanned!(parameter.span()=> (&&&#private::Parameter::<#ty>::new()).parameter_kind())
+        }
         None => quote_spanned!(parameter.span()=> #private::made_from_call::<#ty>()),
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream) -> TokenStream 
 
         #(#conditions)*
         #[automatically_derived]
+        #[allow(deprecated)]
         impl #private::FreeTool for #ident {
             fn tool() -> #private::Tool {
                 #body

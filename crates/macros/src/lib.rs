@@ -20,9 +20,11 @@ use proc_macro::TokenStream;
 
 /// Makes the `#[tool]` methods of an impl block tools, by implementing `ToolSet` for its type.
 ///
-/// ```ignore
+/// ```
 /// use sluicegate::prelude::*;
 ///
+/// # #[derive(serde::Deserialize, schemars::JsonSchema)] enum Format { Csv }
+/// # #[derive(serde::Serialize, schemars::JsonSchema)] struct Exported { rows: u64 }
 /// struct Reports;
 ///
 /// #[tools]
@@ -34,17 +36,20 @@ use proc_macro::TokenStream;
 ///         /// Which dataset.
 ///         dataset: String,
 ///         format: Option<Format>,
-///         caller: Caller,
+///         ctx: CallContext,
 ///     ) -> Result<Json<Exported>, ToolError> {
 ///         // …
+/// #       Ok(Json(Exported { rows: 0 }))
 ///     }
 /// }
-///
-/// Server::new("demo").tools(Reports).run()
+/// # fn registered(_: impl sluicegate::ToolSet) {}
+/// # registered(Reports);
 /// ```
 ///
+/// `Server::new("demo").tools(Reports)` then serves them.
+///
 /// The methods stay as they are and can be called as such. A tool is an `async fn` with `&self`, `self: Arc<Self>` or no
-/// receiver at all; the impl block may be generic. Methods without `#[tool]` are left alone.
+/// receiver at all; the impl block may be generic. Methods without `#[tool]` are left alone. A type has one such block.
 ///
 /// The only key is `crate = "path"`, for a `sluicegate` dependency that goes by another name.
 ///
@@ -56,7 +61,7 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes an `async fn` a tool: a free function, or a method of an impl block with [`macro@tools`].
 ///
-/// ```ignore
+/// ```
 /// use sluicegate::prelude::*;
 ///
 /// /// Echo a text.
@@ -64,18 +69,20 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// async fn echo(text: String) -> String {
 ///     text
 /// }
-///
-/// Server::new("demo").tool::<echo>().run()
+/// # fn registered<T: sluicegate::FreeTool>() {}
+/// # registered::<echo>();
 /// ```
+///
+/// `Server::new("demo").tool::<echo>()` then serves it.
 ///
 /// The function stays as it is. Beside a free function a type of the same name is declared, for `tool::<echo>()`.
 ///
 /// # Parameters
 ///
 /// Every parameter is one argument, a property of the arguments object with the parameter's name, of any type that is
-/// `serde::Deserialize` and `schemars::JsonSchema`. An `Option` need not be sent. Doc comments on parameters describe
-/// the properties. The exceptions are types that implement `FromCall`, such as `Caller`, `CallContext` and `Params<T>`,
-/// which takes all arguments as one struct.
+/// `serde::Deserialize` and `schemars::JsonSchema`. An `Option` need not be sent, and what is not asked for is ignored.
+/// Doc comments on parameters describe the properties. The exceptions are types that implement `FromCall`, such as
+/// `Caller`, `CallContext` and `Params<T>`, which takes all arguments as one struct.
 ///
 /// # Result
 ///
@@ -87,7 +94,7 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | key | value | default |
 /// |---|---|---|
 /// | `name` | what clients call, 1–128 of `A-Z a-z 0-9 _ - .` | the function's name |
-/// | `title` | what people see | the first line of the doc comment, if that is its first paragraph |
+/// | `title` | what people see | the first line of the doc comment, if it is a paragraph of its own |
 /// | `description` | what the model reads | the doc comment |
 /// | `rate_limit` | `"100/min"` or `["10/s", "1000/h"]` | the server's |
 /// | `burst` | how much a token bucket holds | the count of the rate |

@@ -41,7 +41,7 @@ pub(crate) fn number(key: &str, value: &Expr, errors: &mut Errors) -> Option<Loc
         let written = number.base10_digits();
         match written.parse::<u32>() {
             Ok(0) => {
-                errors.at(span, format!("`{key}` is at least 1; leave it out for the default"))
+                errors.at(span, format!("`{key}` is at least 1; leave it out for the default"));
             }
             Ok(value) => return Some(Located { value, span }),
             Err(_) if written.starts_with('-') => errors.at(span, format!("`{key}` is at least 1")),

@@ -122,7 +122,7 @@ fn check_output(output: &Type, errors: &mut Errors) {
             );
         }
         Type::ImplTrait(_) => {
-            errors.on(output, "name the type that the tool returns: its schema needs it")
+            errors.on(output, "name the type that the tool returns: its schema needs it");
         }
         _ => {}
     }
@@ -138,7 +138,7 @@ impl Parameter {
                 errors.on(&ty, "a tool's parameter is a value of its own: use `String` instead of `&str`, `Vec` instead of a slice");
             }
             Type::ImplTrait(_) => {
-                errors.on(&ty, "name the type of the parameter: its schema needs it")
+                errors.on(&ty, "name the type of the parameter: its schema needs it");
             }
             _ => {}
         }

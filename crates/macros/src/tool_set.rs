@@ -59,6 +59,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream) -> TokenStream 
         #block
 
         #[automatically_derived]
+        #[allow(deprecated)]
         impl #generics #private::ToolSet for #self_ty #conditions {
             fn tools(self: #private::Arc<Self>) -> #private::Vec<#private::Tool> {
                 #body

@@ -156,7 +156,7 @@ impl Drop for End {
     fn drop(&mut self) {
         match self.outcome {
             Outcome::TimedOut | Outcome::Cancelled | Outcome::Panicked => {
-                self.cancellation.cancel()
+                self.cancellation.cancel();
             }
             Outcome::Ok | Outcome::ToolError | Outcome::InvalidInput => {}
         }

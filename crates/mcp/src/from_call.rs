@@ -54,6 +54,8 @@ impl FromCall for CallContext {
 
 /// The whole arguments object as one struct, whose fields are the tool's arguments.
 ///
+/// It sees the whole object also beside other parameters, so several may share it; leave `deny_unknown_fields` out then.
+///
 /// For tools with many arguments, or with constraints that serde and schemars attributes express:
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! How the macros tell the two kinds of parameters apart: by trait, while the user's crate is compiled.
 //!
 //! Rust has no specialisation, but method lookup prefers the receiver that needs the fewest dereferences. The macros call
-//! `(&&&Parameter::<T>::new()).kind()` with the three traits below in scope: the first that fits `T` wins, and the last
+//! `(&&&Parameter::<T>::new()).parameter_kind()` with the three traits below in scope: the first that fits `T` wins, and the last
 //! fits every type, in order to say what is wrong with it.
 
 use std::marker::PhantomData;
@@ -22,6 +22,7 @@ use crate::schema::InputSchema;
     message = "`{Self}` cannot be a parameter of a tool",
     label = "neither an argument nor made from the call",
     note = "for an argument, derive both: `#[derive(serde::Deserialize, schemars::JsonSchema)]`",
+    note = "`Params<T>` asks for both on `T`",
     note = "for a value that is made from the call, implement `FromCall`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
@@ -44,12 +45,12 @@ pub trait IsFromCall {
     /// The type.
     type Value;
     /// Decides that it is made from the call.
-    fn kind(&self) -> ParameterKind<Self::Value>;
+    fn parameter_kind(&self) -> ParameterKind<Self::Value>;
 }
 
 impl<T: FromCall> IsFromCall for &&Parameter<T> {
     type Value = T;
-    fn kind(&self) -> ParameterKind<T> {
+    fn parameter_kind(&self) -> ParameterKind<T> {
         made_from_call()
     }
 }
@@ -59,12 +60,12 @@ pub trait IsArgument {
     /// The type.
     type Value;
     /// Decides that it is an argument.
-    fn kind(&self) -> ParameterKind<Self::Value>;
+    fn parameter_kind(&self) -> ParameterKind<Self::Value>;
 }
 
 impl<T: Argument> IsArgument for &Parameter<T> {
     type Value = T;
-    fn kind(&self) -> ParameterKind<T> {
+    fn parameter_kind(&self) -> ParameterKind<T> {
         one_argument()
     }
 }
@@ -75,14 +76,14 @@ pub trait IsNeither {
     /// The type.
     type Value;
     /// Fails to compile.
-    fn kind(&self) -> ParameterKind<Self::Value>
+    fn parameter_kind(&self) -> ParameterKind<Self::Value>
     where
         Self::Value: Argument;
 }
 
 impl<T> IsNeither for Parameter<T> {
     type Value = T;
-    fn kind(&self) -> ParameterKind<T>
+    fn parameter_kind(&self) -> ParameterKind<T>
     where
         T: Argument,
     {

@@ -13,6 +13,9 @@ async fn neither(_fine: String, _plain: Plain) {}
 async fn half(_half: OnlySchema) {}
 
 #[tool]
+async fn params(_all: Params<Plain>) {}
+
+#[tool]
 async fn pattern((_a, _b): (u8, u8)) {}
 
 #[tool]

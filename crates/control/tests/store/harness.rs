@@ -171,7 +171,8 @@ fn postgres() -> Option<String> {
         TOLD.call_once(|| {
             // Not eprintln!, which the test runner hides.
             let told = "skipped: SLUICEGATE_TEST_POSTGRES is not set, no test ran on Postgres";
-            writeln!(std::io::stderr(), "{told}").unwrap();
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "{told}").unwrap();
         });
     }
     server
@@ -181,21 +182,18 @@ fn postgres() -> Option<String> {
 macro_rules! on_both {
     ($(async fn $name:ident($store:ident: &Store) $body:block)*) => {
         $(mod $name {
-            #[expect(unused_imports, reason = "most tests need some of the names around them")]
-            use super::*;
-
-            async fn test($store: &$crate::harness::Store) $body
-
             #[test]
             fn sqlite() {
-                $crate::harness::on_sqlite(true, test);
+                $crate::harness::on_sqlite(true, super::$name);
             }
 
             #[test]
             fn postgres() {
-                $crate::harness::on_postgres(true, test);
+                $crate::harness::on_postgres(true, super::$name);
             }
-        })*
+        }
+
+        async fn $name($store: &$crate::harness::Store) $body)*
     };
 }
 pub(crate) use on_both;

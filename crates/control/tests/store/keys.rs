@@ -42,6 +42,20 @@ on_both! {
         assert_eq!(found.tenant_status, Status::Suspended);
     }
 
+    async fn a_key_carries_the_grants_it_was_given(store: &Store) {
+        store.tenant("acme").await;
+        store.agent("acme", "u-42").await;
+        let grants = vec!["reports:write".to_owned(), "reports:read".to_owned()];
+        let scopes = KeyScopes::all().with_grants(grants.clone()).unwrap();
+        let new = NewKey { scopes: scopes.clone(), ..NewKey::named("ci") };
+        let minted = store.control.keys().create(&store.root, &"acme".into(), &"u-42".into(), new).await;
+        let found = store.control.credentials().find(minted.unwrap().key.id()).await.unwrap().unwrap();
+        assert_eq!(found.scopes, scopes);
+        assert_eq!(found.scopes.to_string(), "* reports:write reports:read");
+        assert!(found.scopes.carry(&grants[..1]) && found.scopes.carry(&[]));
+        assert!(!found.scopes.carry(&["reports:delete".to_owned()]));
+    }
+
     async fn another_key_does_not_verify_against_the_hash(store: &Store) {
         store.tenant("acme").await;
         let agent = store.agent("acme", "u-42").await;
@@ -145,6 +159,8 @@ on_both! {
         let expired = NewKey { expires_at: Some(START), ..NewKey::named("x") };
         assert_eq!(create(expired).await, "invalid");
         assert_eq!(kind(&KeyScopes::new(Vec::new())), "invalid");
+        assert_eq!(kind(&KeyScopes::all().with_grants(vec!["two words".to_owned()])), "invalid");
+        assert_eq!(kind(&KeyScopes::all().with_grants(vec![String::new()])), "invalid");
         let (acme, nobody) = ("acme".into(), "nobody".into());
         let new = NewKey::named("x");
         let refused = store.control.keys().create(&store.root, &acme, &nobody, new).await;

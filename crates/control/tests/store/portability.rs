@@ -15,13 +15,13 @@ on_both! {
         assert_eq!(store.texts("SELECT name FROM agents ORDER BY name").await, ["B", "a", "z", "Ä"]);
     }
 
-    async fn like_with_lower_on_both_sides_ignores_the_case_of_ascii_only(store: &Store) {
+    async fn lower_of_a_column_ignores_the_case_of_ascii_only(store: &Store) {
         store.control.tenants().create(&store.root, "a", "ACME Übung").await.unwrap();
         let found = async |pattern: &str| {
-            let sql = format!("SELECT slug FROM tenants WHERE lower(name) LIKE lower('{pattern}')");
+            let sql = format!("SELECT slug FROM tenants WHERE lower(name) LIKE '{pattern}'");
             !store.texts(&sql).await.is_empty()
         };
-        assert!(found("acme%").await && found("%BUNG").await && found("%Übung").await);
+        assert!(found("acme%").await && found("% Übung").await);
         assert!(!found("%übung").await);
     }
 

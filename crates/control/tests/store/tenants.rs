@@ -117,7 +117,7 @@ on_both! {
     }
 
     async fn a_list_can_be_narrowed_by_status_and_by_text(store: &Store) {
-        for (slug, name) in [("acme", "Acme 100%"), ("globex", "Globex_Corp"), ("initech", "INITECH")] {
+        for (slug, name) in [("acme", "Acme 100%"), ("globex", "Globex_Corp"), ("initech", "INITECH Übung")] {
             store.control.tenants().create(&store.root, slug, name).await.unwrap();
         }
         store.control.tenants().suspend(&store.root, &"globex".into()).await.unwrap();
@@ -130,6 +130,8 @@ on_both! {
         assert_eq!(list(None, None).await, ["acme", "globex", "initech"]);
         assert_eq!(list(Some(Status::Suspended), None).await, ["globex"]);
         assert_eq!(list(None, Some("iniTECH")).await, ["initech"]);
+        assert_eq!(list(None, Some("h ÜB")).await, ["initech"]);
+        assert_eq!(list(None, Some("h üb")).await, Vec::<String>::new());
         assert_eq!(list(None, Some("%")).await, ["acme"]);
         assert_eq!(list(None, Some("_c")).await, ["globex"]);
         assert_eq!(list(None, Some(r"\")).await, Vec::<String>::new());

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::Usage;
+use super::{Check, Usage};
 
 /// A bucket is empty at its theoretical arrival time: each call moves it one interval on, and it may run ahead of the clock
 /// by the depth of the bucket.
@@ -23,11 +23,10 @@ impl Bucket {
         self.interval.get()
     }
 
-    fn backlog(&self, now: u64) -> u64 {
+    pub(crate) fn backlog(&self, now: u64) -> u64 {
         self.arrival.saturating_sub(now)
     }
 
-    #[inline]
     pub(crate) fn fits(&self, interval: u64, depth: u64, now: u64) -> bool {
         self.interval() == interval && self.backlog(now) <= depth
     }
@@ -42,22 +41,19 @@ impl Bucket {
         self.backlog(now).div_ceil(self.interval())
     }
 
-    /// The wait and, if it is 0, what is left in nanoseconds. `charge` is at most `depth`.
-    #[inline]
-    pub(crate) fn check(&self, now: u64, depth: u64, charge: u64) -> (u64, u64) {
+    #[inline(always)]
+    pub(crate) fn check(&self, now: u64, depth: u64, charge: u64) -> Check {
         let after = self.backlog(now) + charge;
-        (after.saturating_sub(depth), depth.saturating_sub(after))
+        Check { wait: after.saturating_sub(depth), after }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge(&mut self, now: u64, charge: u64) {
         self.arrival = self.arrival.max(now) + charge;
     }
 
-    #[inline]
     pub(crate) fn usage(&self, now: u64) -> Usage {
-        let used = self.used(now);
-        Usage { used, reset: self.backlog(now) - used.saturating_sub(1) * self.interval() }
+        Usage::of_backlog(self.backlog(now), self.interval())
     }
 
     pub(crate) fn is_fresh(&self, now: u64) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::Usage;
+use super::{Check, Usage};
 
 /// The times of the calls that were in the window at the last admission, oldest first. A call at `t` has left the window
 /// at `t + window`.
@@ -41,29 +41,46 @@ impl Ring {
         self.window = window;
     }
 
-    /// How many entries have left the window.
-    #[inline]
-    fn expired(&self, now: u64) -> usize {
-        let left = |time: &u64| time + self.window <= now;
-        let stepped = self.times.iter().take(STEPS).take_while(|time| left(time)).count();
-        if stepped < STEPS { stepped } else { self.times.partition_point(left) }
+    /// When an entry leaves the window.
+    #[inline(always)]
+    fn leaves(&self, at: usize) -> u64 {
+        self.times[at] + self.window
     }
 
-    /// The wait and, if it is 0, what is left. `cost` is at most `count`.
-    #[inline]
-    pub(crate) fn check(&self, now: u64, count: u64, cost: u64) -> (u64, u64) {
+    /// How many entries have left the window.
+    #[inline(always)]
+    fn expired(&self, now: u64) -> usize {
+        if self.all_are_live(now) { 0 } else { self.search(now) }
+    }
+
+    /// Whether no entry has left the window.
+    #[inline(always)]
+    fn all_are_live(&self, now: u64) -> bool {
+        self.times.front().is_none_or(|time| time + self.window > now)
+    }
+
+    fn search(&self, now: u64) -> usize {
+        let len = self.times.len();
+        let stepped = (0..len.min(STEPS)).take_while(|at| self.leaves(*at) <= now).count();
+        if stepped < STEPS { stepped } else { self.times.partition_point(|time| time + self.window <= now) }
+    }
+
+    /// `cost` is at most `count`.
+    #[inline(always)]
+    pub(crate) fn check(&self, now: u64, count: u64, cost: u64) -> Check {
         let expired = self.expired(now);
         let after = (self.times.len() - expired) as u64 + cost;
-        match after.checked_sub(count) {
-            None | Some(0) => (0, count - after),
+        let wait = match after.saturating_sub(count) {
+            0 => 0,
             // So many of the oldest have to leave first.
-            Some(excess) => (self.times[expired + excess as usize - 1] + self.window - now, 0),
-        }
+            excess => self.leaves(expired + excess as usize - 1) - now,
+        };
+        Check { wait, after }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge(&mut self, now: u64, cost: u64) {
-        while self.times.front().is_some_and(|time| time + self.window <= now) {
+        while !self.all_are_live(now) {
             self.times.pop_front();
         }
         for _ in 0..cost {
@@ -71,10 +88,11 @@ impl Ring {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn usage(&self, now: u64) -> Usage {
         let expired = self.expired(now);
-        let oldest = self.times.get(expired).map_or(0, |time| time + self.window - now);
-        Usage { used: (self.times.len() - expired) as u64, reset: oldest }
+        let used = self.times.len() - expired;
+        Usage { used: used as u64, reset: if used == 0 { 0 } else { self.leaves(expired) - now } }
     }
 
     pub(crate) fn is_fresh(&self, now: u64) -> bool {

@@ -1,6 +1,6 @@
 //! The strict sliding window for large counts: calls per sixtieth of the window.
 
-use super::Usage;
+use super::{Check, Usage};
 
 const SPANS: u64 = 60;
 /// The window covers 60 whole spans or parts of 61; all of them count, so that never more than the limit pass.
@@ -48,12 +48,8 @@ impl Spans {
         })
     }
 
-    pub(crate) fn fits(&self, window: u64) -> bool {
-        self.window == window
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.total
+    pub(crate) fn window(&self) -> u64 {
+        self.window
     }
 
     fn count(&self, n: u64) -> u64 {
@@ -66,7 +62,7 @@ impl Spans {
     }
 
     /// Whether the newest span is the one at `now`, so that every count is in the window: nearly always.
-    #[inline]
+    #[inline(always)]
     fn is_current(&self, now: u64) -> bool {
         now < self.newest_end
     }
@@ -80,6 +76,7 @@ impl Spans {
         first.max((now / self.width).saturating_sub(SPANS)).min(end)..end
     }
 
+    #[inline(always)]
     fn used(&self, now: u64) -> u64 {
         if self.is_current(now) {
             return self.total;
@@ -94,17 +91,25 @@ impl Spans {
         (n + KEPT) * self.width
     }
 
-    /// The wait and, if it is 0, what is left. `cost` is at most `count`.
-    pub(crate) fn check(&self, now: u64, count: u64, cost: u64) -> (u64, u64) {
+    /// `cost` is at most `count`.
+    #[inline(always)]
+    pub(crate) fn check(&self, now: u64, count: u64, cost: u64) -> Check {
         let after = self.used(now) + cost;
-        let Some(mut excess @ 1..) = after.checked_sub(count) else { return (0, count - after) };
+        let excess = after.saturating_sub(count);
+        Check { wait: if excess == 0 { 0 } else { self.wait(now, excess) }, after }
+    }
+
+    /// How long until so many of the oldest calls have left.
+    #[cold]
+    fn wait(&self, now: u64, mut excess: u64) -> u64 {
         let last = self.live(now).find(|n| {
             excess = excess.saturating_sub(self.count(*n));
             excess == 0
         });
-        (self.leaves(last.unwrap_or(self.newest)) - now, 0)
+        self.leaves(last.unwrap_or(self.newest)) - now
     }
 
+    #[inline(always)]
     pub(crate) fn charge(&mut self, now: u64, cost: u64) {
         if !self.is_current(now) {
             self.advance(now);
@@ -113,6 +118,7 @@ impl Spans {
         self.total += cost;
     }
 
+    #[cold]
     fn advance(&mut self, now: u64) {
         let newest = (now / self.width).max(self.newest);
         let (first, _) = self.kept();
@@ -125,6 +131,7 @@ impl Spans {
         self.newest_end = (newest + 1) * self.width;
     }
 
+    #[inline]
     pub(crate) fn usage(&self, now: u64) -> Usage {
         let oldest = self.live(now).find(|n| self.count(*n) > 0);
         Usage { used: self.used(now), reset: oldest.map_or(0, |n| self.leaves(n) - now) }

@@ -8,8 +8,9 @@ use std::sync::{
 use super::{Call, Core, Limiter};
 use crate::{
     Admission, Permit, Place, Reason, Refusal, RuleRef, RuleSet, Rules, Standing, ToolId, Wait,
+    cell::Usage,
     permit::Places,
-    rules::{CompiledCap, CompiledRate, Identity, PerRate, slot_key},
+    rules::{CompiledCap, CompiledRate, Identity, Kind, slot_key},
     table::{Site, Table},
 };
 
@@ -53,16 +54,16 @@ impl Limiter {
                 refusals.cap(cap, taken, core, &who);
             }
         }
-        let mut sites = PerRate::new();
+        let mut sites = NO_SITES;
         let nearest = ask(&mut table, &rules.tenant_rates, &who, now, &mut sites, &mut refusals);
 
-        let mut server_sites = PerRate::new();
         let mut server = None;
         if !rules.server_rates.is_empty() && refusals.worst.is_none() {
             let mut table = core.server.lock();
             let now = table.time(now);
-            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut server_sites, &mut refusals);
-            server = Some((table, now, nearest));
+            let mut sites = NO_SITES;
+            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
+            server = Some((table, now, sites, nearest));
         }
 
         if let Some(worst) = &refusals.worst {
@@ -81,51 +82,57 @@ impl Limiter {
                 table.take(slot_key(cap.place, &who));
             }
         }
-        let mut standing = nearest.as_ref().and_then(|nearest| nearest.stand(&table, now));
-        if let Some((mut table, now, server_nearest)) = server {
-            charge(&mut table, &rules.server_rates, &server_sites, &who, now);
-            if let Some(there) = server_nearest.filter(|there| nearest.is_none_or(|here| there.left < here.left)) {
-                standing = there.stand(&table, now);
+        let mut standing = stand(&table, &rules.tenant_rates, &sites, nearest, &who, now);
+        if let Some((mut table, now, sites, server_nearest)) = server {
+            charge(&mut table, &rules.server_rates, &sites, &who, now);
+            if server_nearest.left < nearest.left {
+                standing = stand(&table, &rules.server_rates, &sites, server_nearest, &who, now);
             }
         }
         table.make_room(now);
         drop(table);
-        let permit = Permit::new(&call.tenant.0, who, slots, now);
+        let permit = if slots.is_empty() { Permit::EMPTY } else { Permit::new(&call.tenant.0, who, slots, now) };
         Ok(Admission { permit, nearest: standing, would_throttle: refusals.observed })
     }
 }
 
+/// Where each rate of a call is charged. On the stack, and small enough to be filled each time.
+type Sites = [Site; Rules::MAX_RATES];
+const NO_SITES: Sites = [Site::NOWHERE; Rules::MAX_RATES];
+
 /// The enforced rate with the least left.
 #[derive(Clone, Copy)]
-struct Nearest<'a> {
-    rate: &'a CompiledRate,
-    key: u64,
-    /// About how many calls.
+struct Nearest {
+    /// Its position among the rates asked, past the end if there is none.
+    at: usize,
+    /// What is in use after the call, as [`Check`](crate::cell::Check) counts it.
+    after: u64,
+    /// About how many calls are left.
     left: f64,
 }
 
 /// Asks each rate about the call, collects where it would be charged, and says which rate is nearest to refusing.
 #[inline(always)]
-fn ask<'a>(
+fn ask(
     table: &mut Table,
-    rates: &'a [CompiledRate],
+    rates: &[CompiledRate],
     who: &Identity,
     now: u64,
-    sites: &mut PerRate<Site>,
+    sites: &mut Sites,
     refusals: &mut Refusals,
-) -> Option<Nearest<'a>> {
-    let mut nearest: Option<Nearest<'a>> = None;
-    for rate in rates {
+) -> Nearest {
+    let mut nearest = Nearest { at: usize::MAX, after: 0, left: f64::INFINITY };
+    for (at, (rate, place)) in rates.iter().zip(sites).enumerate() {
         let key = rate.key(who);
         let (site, check) = table.check(rate, key, now);
         if check.wait > 0 {
             refusals.rate(rate, table, key, now, check.wait);
-            sites.push(Site::Nowhere);
             continue;
         }
-        sites.push(site);
-        if !rate.observe && nearest.is_none_or(|nearest| check.left < nearest.left) {
-            nearest = Some(Nearest { rate, key, left: check.left });
+        *place = site;
+        let left = check.left(rate);
+        if left < nearest.left && !rate.observe {
+            nearest = Nearest { at, after: check.after, left };
         }
     }
     nearest
@@ -133,40 +140,42 @@ fn ask<'a>(
 
 /// Charges the call to all of `rates`.
 #[inline(always)]
-fn charge(table: &mut Table, rates: &[CompiledRate], sites: &[Site], who: &Identity, now: u64) {
+fn charge(table: &mut Table, rates: &[CompiledRate], sites: &Sites, who: &Identity, now: u64) {
     let mut any_new = false;
     for (rate, site) in rates.iter().zip(sites) {
-        match *site {
-            Site::At(at) => table.charge_at(at, rate, now),
-            Site::Own | Site::Shared => any_new = true,
-            Site::Nowhere => {}
+        match site.place() {
+            Some(at) => table.charge_at(at, rate, now),
+            None => any_new |= *site != Site::NOWHERE,
         }
     }
     // Adding moves what is there, so it comes last.
     if any_new {
         for (rate, site) in rates.iter().zip(sites) {
-            let key = rate.key(who);
-            match site {
-                Site::Own => table.charge_new(key, rate, now),
-                Site::Shared => table.charge_new(rate.overflow_key(key), rate, now),
-                Site::At(_) | Site::Nowhere => {}
+            match *site {
+                Site::OWN => table.charge_new(rate.key(who), rate, now),
+                Site::SHARED => table.charge_new(rate.overflow_key(rate.key(who)), rate, now),
+                _ => {}
             }
         }
     }
 }
 
-impl Nearest<'_> {
-    #[inline(always)]
-    fn stand(&self, table: &Table, now: u64) -> Option<Standing> {
-        let usage = table.usage(self.rate, self.key, now)?;
-        Some(Standing {
-            rule: RuleRef::Rate(self.rate.index),
-            limit: self.rate.capacity,
-            used: usage.used,
-            remaining: self.rate.capacity.saturating_sub(usage.used),
-            reset: Wait::exact(usage.reset),
-        })
-    }
+/// How the nearest rate stands after the call was charged.
+#[inline(always)]
+fn stand(table: &Table, rates: &[CompiledRate], sites: &Sites, nearest: Nearest, who: &Identity, now: u64) -> Option<Standing> {
+    let (rate, site) = rates.get(nearest.at).zip(sites.get(nearest.at))?;
+    // A bucket's answer follows from what it said when it was asked.
+    let usage = match rate.kind {
+        Kind::Bucket { interval, .. } => Usage::of_backlog(nearest.after, interval),
+        Kind::Ring { .. } | Kind::Spans { .. } => table.usage(rate, rate.key(who), *site, now)?,
+    };
+    Some(Standing {
+        rule: RuleRef::Rate(rate.index),
+        limit: rate.capacity,
+        used: usage.used,
+        remaining: rate.capacity.saturating_sub(usage.used),
+        reset: Wait::exact(usage.reset),
+    })
 }
 
 /// The rules that refused so far.

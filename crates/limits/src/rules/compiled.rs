@@ -1,7 +1,7 @@
 //! Rules as integers, so that a decision neither divides by nor looks up what is known beforehand.
 
 use super::{CapRule, Place, RateRule};
-use crate::{Algorithm, Mode, Priority, identity::OVERFLOW};
+use crate::{Algorithm, Mode, Priority, cell::MAX_RING, identity::OVERFLOW};
 
 /// Rates and caps, those of the tenant apart from those of the server since they lie behind different locks.
 #[derive(Debug, Clone)]
@@ -40,7 +40,13 @@ pub(crate) enum Kind {
         /// Calls per nanosecond.
         per_ns: f64,
     },
-    Window {
+    /// A window small enough for one timestamp per call.
+    Ring {
+        /// Length of the window.
+        window: u64,
+    },
+    /// A window that counts calls per span.
+    Spans {
         /// Length of the window.
         window: u64,
     },
@@ -72,7 +78,10 @@ impl CompiledRate {
                 let per_ns = 1.0 / interval as f64;
                 Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval), per_ns }
             }
-            Algorithm::SlidingWindow => Kind::Window { window: rule.limit.quota().window_ns() },
+            Algorithm::SlidingWindow => match rule.limit.quota().window_ns() {
+                window if capacity <= MAX_RING => Kind::Ring { window },
+                window => Kind::Spans { window },
+            },
         };
         Self {
             kind,
@@ -182,7 +191,7 @@ impl KeyMask {
 fn fingerprint(kind: Kind, capacity: u64) -> u32 {
     let (tag, a, b) = match kind {
         Kind::Bucket { interval, .. } => (1, interval, capacity),
-        Kind::Window { window } => (2, window, capacity),
+        Kind::Ring { window } | Kind::Spans { window } => (2, window, capacity),
     };
     let mixed = [tag, a, b].into_iter().fold(0_u64, |hash, n| (hash ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31));
     (mixed >> 33) as u32

@@ -1,0 +1,93 @@
+//! A database of one test, gone when the test is.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use tempfile::TempDir;
+
+/// The variable with the address of a Postgres server on which databases may be created.
+const POSTGRES: &str = "SLUICEGATE_TEST_POSTGRES";
+/// The variable that turns a skipped test into a failed one.
+const STRICT: &str = "SLUICEGATE_TEST_STRICT";
+
+/// A fresh database and a data folder. Clones share both.
+#[derive(Clone, Debug)]
+pub struct Database(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: TempDir,
+    postgres: Option<OnPostgres>,
+}
+
+#[derive(Debug)]
+struct OnPostgres {
+    server: String,
+    name: String,
+    url: String,
+}
+
+impl Database {
+    /// An embedded database in a folder of its own.
+    pub async fn sqlite() -> Self {
+        Self(Arc::new(Inner { folder: folder(), postgres: None }))
+    }
+
+    /// A database of its own on the Postgres server that the environment names; `None`, and a line that says so, where
+    /// it names none.
+    ///
+    /// # Panics
+    /// When the server cannot be reached, or when a skipped test counts as failed.
+    pub async fn postgres() -> Option<Self> {
+        let Ok(server) = std::env::var(POSTGRES) else {
+            assert!(std::env::var_os(STRICT).is_none(), "{POSTGRES} is not set, and {STRICT} forbids to skip");
+            eprintln!("skipped: {POSTGRES} is not set");
+            return None;
+        };
+        let name = format!("sluicegate_test_{}", uuid::Uuid::new_v4().simple());
+        execute(&server, format!("CREATE DATABASE {name}")).await;
+        let options = PgConnectOptions::from_str(&server).expect("a Postgres address").database(&name);
+        let url = options.to_url_lossy().to_string();
+        Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, name, url }) })))
+    }
+
+    /// The address that settings take.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.0.postgres {
+            Some(postgres) => postgres.url.clone(),
+            None => format!("sqlite:{}", self.0.folder.path().join("sluicegate.db").display()),
+        }
+    }
+
+    /// The data folder.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.0.folder.path()
+    }
+}
+
+impl Drop for OnPostgres {
+    fn drop(&mut self) {
+        let (server, name) = (std::mem::take(&mut self.server), std::mem::take(&mut self.name));
+        // The test's runtime may be on its way out, so the clean-up has one of its own.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(execute(&server, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
+        });
+        let _ = dropped.join();
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+async fn execute(server: &str, sql: String) {
+    let mut connection = PgConnection::connect(server).await.expect("the Postgres server of the tests answers");
+    // The only variable part is a name that was made here.
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the statement works");
+    connection.close().await.expect("the connection closes");
+}

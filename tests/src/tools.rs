@@ -1,0 +1,106 @@
+//! The tools that test servers serve.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sluicegate::prelude::*;
+
+/// What the tools did, seen from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Ran(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    exports: AtomicUsize,
+    sleeping: AtomicUsize,
+}
+
+impl Ran {
+    /// How often `export` ran.
+    #[must_use]
+    pub fn exports(&self) -> usize {
+        self.0.exports.load(Ordering::SeqCst)
+    }
+
+    /// How many calls of `slow` are running.
+    #[must_use]
+    pub fn sleeping(&self) -> usize {
+        self.0.sleeping.load(Ordering::SeqCst)
+    }
+}
+
+/// The tools of the quickstart, and some that misbehave.
+#[derive(Debug)]
+pub struct TestTools(pub Ran);
+
+#[tools]
+impl TestTools {
+    /// Repeat a text.
+    #[tool(rate_limit = "600/min")]
+    async fn echo(&self, text: String) -> String {
+        text
+    }
+
+    /// Export a dataset.
+    #[tool(rate_limit = "5/min")]
+    async fn export(&self, dataset: String) -> String {
+        self.0.0.exports.fetch_add(1, Ordering::SeqCst);
+        dataset
+    }
+
+    /// Sleep for some milliseconds.
+    #[tool(concurrency = 2, rate_limit = "1000/min")]
+    async fn slow(&self, ms: u64) -> String {
+        let _sleeping = Sleeping::start(&self.0);
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        "slept".to_owned()
+    }
+
+    /// Say who calls.
+    #[tool]
+    async fn whoami(&self, caller: Caller) -> String {
+        let key = if caller.key_id().is_some() { "with" } else { "without" };
+        format!("{} of {} {key} a key", caller.agent(), caller.tenant().unwrap_or("nobody"))
+    }
+
+    /// Panic.
+    #[tool]
+    async fn broken(&self) -> String {
+        panic!("the secret reason")
+    }
+
+    /// Never end, as far as the deadline lets it.
+    #[tool(timeout = "150ms")]
+    async fn endless(&self) -> String {
+        std::future::pending::<()>().await;
+        unreachable!("nothing wakes it")
+    }
+
+    /// Needs a scope.
+    #[tool(scopes = ["reports:write"])]
+    async fn restricted(&self) -> &'static str {
+        "written"
+    }
+
+    /// Costs a lot.
+    #[tool(rate_limit = "10/min", cost = 4)]
+    async fn costly(&self) -> &'static str {
+        "done"
+    }
+}
+
+struct Sleeping(Ran);
+
+impl Sleeping {
+    fn start(ran: &Ran) -> Self {
+        ran.0.sleeping.fetch_add(1, Ordering::SeqCst);
+        Self(ran.clone())
+    }
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        self.0.0.sleeping.fetch_sub(1, Ordering::SeqCst);
+    }
+}
