@@ -19,6 +19,7 @@ mod key;
 mod limit;
 mod output;
 mod serve;
+mod targets;
 mod tenant;
 
 use output::Output;

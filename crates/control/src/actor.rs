@@ -67,15 +67,15 @@ impl Actor {
     }
 
     fn new(kind: &str, name: &str, role: Role, reach: Reach) -> Self {
-        let label = format!("{kind}:{name}");
+        let label = one_line(&format!("{kind}:{name}"));
         Self { label, role, reach, address: None, request_id: None }
     }
 
     /// Adds where a request came from, for the audit log.
     #[must_use]
     pub fn with_request(mut self, address: Option<String>, request_id: Option<String>) -> Self {
-        self.address = address;
-        self.request_id = request_id;
+        self.address = address.as_deref().map(one_line);
+        self.request_id = request_id.as_deref().map(one_line);
         self
     }
 
@@ -120,4 +120,9 @@ impl Actor {
         }
         Err(ControlError::Forbidden { actor: self.label.clone(), needed, global: true })
     }
+}
+
+/// What stands in the audit log must not look like another line of it.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }

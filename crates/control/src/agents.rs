@@ -13,6 +13,7 @@ use crate::error::ControlError;
 use crate::ids::{AgentId, TenantId};
 use crate::json::JsonText;
 use crate::page::{Page, PageRequest};
+use crate::policy::Revision;
 use crate::status::Status;
 use crate::tenants::{self, Tenant, TenantRef};
 use crate::text;
@@ -35,8 +36,9 @@ pub struct Agent {
     pub created_at: i64,
     /// When it was last seen calling, in epoch milliseconds, as far as already written.
     pub last_seen_at: Option<i64>,
-    /// The revision of its last change; 0 when nobody has changed it since first sight.
-    pub revision: i64,
+    /// The revision of its last change; [`Revision::START`] when nobody has changed it
+    /// since first sight.
+    pub revision: Revision,
 }
 
 /// How an agent came into being.

@@ -31,7 +31,7 @@ pub(crate) struct Change<'a> {
     actor: &'a Actor,
     pub(crate) tx: Transaction,
     /// The revision that the changed rows carry.
-    pub(crate) revision: i64,
+    pub(crate) revision: Revision,
     /// The time of the change.
     pub(crate) now: i64,
     head: ChainHead,
@@ -39,7 +39,7 @@ pub(crate) struct Change<'a> {
 
 #[derive(sqlx::FromRow)]
 struct State {
-    revision: i64,
+    revision: Revision,
     audit_seq: i64,
     audit_hash: String,
 }
@@ -83,11 +83,11 @@ impl<'a> Change<'a> {
         let ChainHead { seq, hash } = &self.head;
         self.tx.execute(MOVE_CHAIN_HEAD, args![*seq, hash]).await?;
         if let Backend::Postgres(_) = self.tx {
-            let revision = self.revision.to_string();
+            let revision = self.revision.get().to_string();
             self.tx.execute("SELECT pg_notify($1, $2)", args![CHANNEL, revision]).await?;
         }
         self.tx.commit().await?;
-        self.control.committed().send_replace(Revision::new(self.revision));
+        self.control.committed().send_replace(self.revision);
         Ok(())
     }
 }

@@ -4,12 +4,16 @@
 //! deleted while their tenant exists: revoked and expired ones stay listed, so that the
 //! audit log and the refusals in it can be read later.
 
+mod scopes;
+
+pub use scopes::KeyScopes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, Agent, AgentRef};
@@ -18,14 +22,14 @@ use crate::audit::Record;
 use crate::change::Change;
 use crate::clock::whole_ms;
 use crate::control::Control;
-use crate::db::{Arg, Transaction, args, json_column};
+use crate::db::{Transaction, args};
 use crate::error::ControlError;
 use crate::ids::{AgentId, KeyId, TenantId};
 use crate::json::JsonText;
 use crate::page::{Page, PageRequest};
+use crate::policy::Revision;
 use crate::tenants::{self, Tenant, TenantRef};
 use crate::text;
-use crate::tool_glob::ToolGlob;
 
 /// What is known of an API key; not its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
@@ -55,7 +59,7 @@ pub struct KeyRecord {
     /// The key that it took the place of.
     pub rotated_from: Option<KeyId>,
     /// The revision of its last change.
-    pub revision: i64,
+    pub revision: Revision,
 }
 
 impl KeyRecord {
@@ -95,107 +99,6 @@ impl fmt::Display for KeyStatus {
             Self::Expired => "expired",
             Self::Revoked => "revoked",
         })
-    }
-}
-
-/// What a key opens: the tools whose names match a pattern, as far as the key carries
-/// what they ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyScopes {
-    tools: Vec<ToolGlob>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    grants: Vec<String>,
-}
-
-impl KeyScopes {
-    /// The most patterns of one key, and the most grants.
-    pub const MAX: usize = 64;
-
-    /// The tools of these patterns, without grants.
-    ///
-    /// # Errors
-    /// `Invalid` for none, or for more than [`KeyScopes::MAX`].
-    pub fn new(patterns: Vec<ToolGlob>) -> Result<Self, ControlError> {
-        if (1..=Self::MAX).contains(&patterns.len()) {
-            return Ok(Self { tools: patterns, grants: Vec::new() });
-        }
-        let message = format!(
-            "an API key has 1 to {} scopes, not {}; \"*\" opens every tool",
-            Self::MAX,
-            patterns.len()
-        );
-        Err(ControlError::invalid("scopes", &patterns.len(), &message))
-    }
-
-    /// The same tools, with what some of them ask for (`scopes = ["reports:write"]` in
-    /// their code).
-    ///
-    /// # Errors
-    /// `Invalid` for a text that is no scope of OAuth (RFC 6749, section 3.3), or for
-    /// more than [`KeyScopes::MAX`].
-    pub fn with_grants(self, grants: Vec<String>) -> Result<Self, ControlError> {
-        if grants.len() > Self::MAX {
-            let message =
-                format!("an API key has at most {} grants, not {}", Self::MAX, grants.len());
-            return Err(ControlError::invalid("grants", &grants.len(), &message));
-        }
-        let is_scope_token = |grant: &&String| {
-            (1..=128).contains(&grant.len())
-                && grant.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
-        };
-        if let Some(wrong) = grants.iter().find(|grant| !is_scope_token(grant)) {
-            let message = format!(
-                "{wrong:?} is no scope: 1 to 128 printable ASCII characters without spaces, \
-                 quotes and backslashes"
-            );
-            return Err(ControlError::invalid("grants", wrong, &message));
-        }
-        Ok(Self { grants, ..self })
-    }
-
-    /// Every tool that asks for nothing.
-    pub fn all() -> Self {
-        Self { tools: vec![ToolGlob::any()], grants: Vec::new() }
-    }
-
-    /// The patterns.
-    pub fn patterns(&self) -> &[ToolGlob] {
-        &self.tools
-    }
-
-    /// The grants.
-    pub fn grants(&self) -> &[String] {
-        &self.grants
-    }
-
-    /// Whether a pattern matches this tool.
-    pub fn allow(&self, tool: &str) -> bool {
-        self.tools.iter().any(|pattern| pattern.matches(tool))
-    }
-
-    /// Whether the key carries all that a tool asks for.
-    pub fn carry(&self, asked: &[String]) -> bool {
-        asked.iter().all(|scope| self.grants.contains(scope))
-    }
-}
-
-impl fmt::Display for KeyScopes {
-    /// The patterns and then the grants, separated by spaces.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts = self.tools.iter().map(ToolGlob::as_str);
-        for (at, text) in texts.chain(self.grants.iter().map(String::as_str)).enumerate() {
-            let space = if at == 0 { "" } else { " " };
-            write!(f, "{space}{text}")?;
-        }
-        Ok(())
-    }
-}
-
-json_column!(KeyScopes);
-
-impl From<&KeyScopes> for Arg<'_> {
-    fn from(scopes: &KeyScopes) -> Self {
-        JsonText::of(scopes).as_str().to_owned().into()
     }
 }
 
@@ -410,7 +313,7 @@ impl Keys<'_> {
             name: old.name.clone(),
             environment: old.environment.parse().unwrap_or_default(),
             scopes: old.scopes.clone(),
-            expires_at: old.expires_at.map(|end| now + (end - old.created_at)),
+            expires_at: old.expires_at.map(|end| now.saturating_add(end - old.created_at)),
         };
         let minted = mint(&mut change, &agent, new, Some(key)).await?;
         let mut ended = KeyRecord { revision: change.revision, ..old.clone() };

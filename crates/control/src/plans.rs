@@ -17,6 +17,7 @@ use crate::error::ControlError;
 use crate::ids::PlanId;
 use crate::json::JsonText;
 use crate::page::{Page, PageRequest};
+use crate::policy::Revision;
 use crate::text;
 
 /// A plan.
@@ -31,7 +32,7 @@ pub struct Plan {
     /// When it was created, in epoch milliseconds.
     pub created_at: i64,
     /// The revision of that change.
-    pub revision: i64,
+    pub revision: Revision,
 }
 
 /// How a use case is told which plan is meant. A text that reads as an id is one: no

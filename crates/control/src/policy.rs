@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::control::Control;
-use crate::db::{Db, Transaction, args};
+use crate::db::{Arg, Db, Transaction, args};
 use crate::error::ControlError;
 use crate::ids::{AgentId, KeyId, LimitId, PlanId, TenantId};
 use crate::limits::{LimitEntry, LimitRow, select_limits};
@@ -15,21 +15,24 @@ use crate::status::Status;
 use crate::tenants::TenantSettings;
 
 /// Counts the committed changes of a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx::Type)]
 #[serde(transparent)]
+#[sqlx(transparent)]
 pub struct Revision(i64);
 
 impl Revision {
     /// Before the first change.
     pub const START: Self = Self(0);
 
-    pub(crate) const fn new(number: i64) -> Self {
-        Self(number)
-    }
-
     /// The number.
     pub const fn get(self) -> i64 {
         self.0
+    }
+}
+
+impl From<Revision> for Arg<'_> {
+    fn from(revision: Revision) -> Self {
+        revision.0.into()
     }
 }
 
@@ -160,7 +163,7 @@ impl Policy<'_> {
     pub async fn load_all(self) -> Result<PolicyDelta, ControlError> {
         let mut tx = self.control.read().await?;
         let (revision,) = tx.one(REVISION, args![]).await?;
-        load_all(&mut tx, Revision(revision)).await
+        load_all(&mut tx, revision).await
     }
 
     /// What changed after a revision. Costs what changed, not what there is.
@@ -170,11 +173,9 @@ impl Policy<'_> {
     pub async fn changes_since(self, since: Revision) -> Result<PolicyDelta, ControlError> {
         let mut tx = self.control.read().await?;
         let (revision,) = tx.one(REVISION, args![]).await?;
-        let revision = Revision(revision);
         if revision < since {
             return load_all(&mut tx, revision).await;
         }
-        let since = since.0;
         Ok(PolicyDelta {
             revision,
             complete: false,
@@ -212,8 +213,8 @@ async fn load_all(tx: &mut Transaction, revision: Revision) -> Result<PolicyDelt
 }
 
 pub(crate) async fn current_revision(db: &Db) -> Result<Revision, ControlError> {
-    let row: Option<(i64,)> = db.optional(REVISION, args![]).await?;
-    Ok(row.map_or(Revision::START, |(revision,)| Revision(revision)))
+    let row: Option<(Revision,)> = db.optional(REVISION, args![]).await?;
+    Ok(row.map_or(Revision::START, |(revision,)| revision))
 }
 
 fn entries(rows: Vec<LimitRow>) -> Result<Vec<LimitEntry>, ControlError> {

@@ -14,6 +14,7 @@ use crate::ids::{PlanId, TenantId};
 use crate::json::JsonText;
 use crate::page::{Page, PageRequest};
 use crate::plans::{self, PlanRef};
+use crate::policy::Revision;
 use crate::status::Status;
 use crate::text;
 use crate::tool_glob::ToolGlob;
@@ -42,7 +43,7 @@ pub struct Tenant {
     /// When it was last changed, in epoch milliseconds.
     pub updated_at: i64,
     /// The revision of that change.
-    pub revision: i64,
+    pub revision: Revision,
 }
 
 /// How the calls of one tenant are served. What is absent follows the server.
@@ -119,6 +120,9 @@ pub struct TenantFilter {
 
 /// The largest metadata of a tenant, in bytes of JSON.
 const MAX_METADATA: usize = 1024;
+
+/// The most patterns in [`TenantSettings::allowed_tools`].
+const MAX_PATTERNS: usize = 64;
 
 macro_rules! select_tenants {
     ($tail:literal) => {
@@ -273,13 +277,23 @@ impl Tenants<'_> {
     /// Replaces the settings.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, `Invalid` for a body size of 0 or for more than 64 tool patterns.
     pub async fn set_settings(
         self,
         actor: &Actor,
         tenant: &TenantRef,
         settings: TenantSettings,
     ) -> Result<Tenant, ControlError> {
+        if settings.max_body_bytes == Some(0) {
+            let message = "max_body_bytes must be at least 1; leave it out to follow the server";
+            return Err(ControlError::invalid("max_body_bytes", &0, message));
+        }
+        let patterns = settings.allowed_tools.as_ref().map_or(0, Vec::len);
+        if patterns > MAX_PATTERNS {
+            let message =
+                format!("allowed_tools must have at most {MAX_PATTERNS} patterns, not {patterns}");
+            return Err(ControlError::invalid("allowed_tools", &patterns, &message));
+        }
         self.edit(actor, tenant, "tenant.settings", |tenant| tenant.settings = settings).await
     }
 

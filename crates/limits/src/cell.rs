@@ -106,16 +106,17 @@ impl Cell {
         }
     }
 
-    /// Whether this is a bucket of the right numbers that lets the call pass, and what is in use then: most calls.
+    /// What is in use after the call, if it passes by the numbers that the state already has: nearly always.
     #[inline(always)]
     pub(crate) fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
-        if let (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. }) = (self, rate.kind)
-            && bucket.interval() == interval
-        {
-            let after = bucket.backlog(now) + charge;
-            return (after <= depth).then_some(after);
+        match (self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. }) if bucket.interval() == interval => {
+                let after = bucket.backlog(now) + charge;
+                (after <= depth).then_some(after)
+            }
+            (Self::Window(state), _) => state.passes(rate, now),
+            (Self::Bucket(_), _) => None,
         }
-        None
     }
 
     /// Asks about a call, after giving the state the numbers of `rate` if it has others.
@@ -151,7 +152,7 @@ impl Cell {
             }
             (Self::Window(state), Kind::Ring { window }) => match &mut **state {
                 Window::Ring(ring) => ring.set_window(window),
-                Window::Spans(spans) if spans.usage(now).used <= MAX_RING => {
+                Window::Spans(spans) if spans.used(now) <= MAX_RING => {
                     **state = Window::Ring(Ring::from_entries(window, spans.entries(now)));
                 }
                 // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
@@ -205,6 +206,17 @@ impl Cell {
         }
     }
 
+    /// When the first of what is in use comes back.
+    pub(crate) fn reset(&self, now: u64) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.usage(now).reset,
+            Self::Window(state) => match &**state {
+                Window::Ring(ring) => ring.reset(now),
+                Window::Spans(spans) => spans.reset(now),
+            },
+        }
+    }
+
     /// Whether no call can tell this state from none, under the numbers it was last used with.
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         match self {
@@ -218,6 +230,16 @@ impl Cell {
 }
 
 impl Window {
+    #[inline(never)]
+    fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
+        let used = match (self, rate.kind) {
+            (Self::Ring(ring), Kind::Ring { window }) if ring.window() == window => ring.used(now),
+            (Self::Spans(spans), Kind::Spans { window }) if spans.window() == window => spans.used(now),
+            _ => return None,
+        };
+        (used + rate.cost <= rate.capacity).then_some(used + rate.cost)
+    }
+
     fn check(&self, now: u64, count: u64, cost: u64) -> Check {
         match self {
             _ if cost > count => Check { wait: 1, after: cost },
@@ -235,8 +257,8 @@ impl Window {
 
     fn usage(&self, now: u64) -> Usage {
         match self {
-            Self::Ring(ring) => ring.usage(now),
-            Self::Spans(spans) => spans.usage(now),
+            Self::Ring(ring) => Usage { used: ring.used(now), reset: ring.reset(now) },
+            Self::Spans(spans) => Usage { used: spans.used(now), reset: spans.reset(now) },
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     cell::{Cell, Check, Usage},
     identity::{Names, OVERFLOW},
     keyed::Keyed,
-    rules::CompiledRate,
+    rules::{CompiledRate, Identity, Kind},
 };
 
 /// How many places one step of sweeping looks at.
@@ -93,7 +93,7 @@ impl Table {
         self.check_closely(rate, key, now)
     }
 
-    /// The same for everything but a call that an existing bucket of the right numbers lets pass.
+    /// The same for all but calls that pass by the numbers that the cell already has.
     #[inline(never)]
     fn check_closely(&mut self, rate: &CompiledRate, key: u64, now: u64) -> (Site, Check) {
         match self.cells.find(key) {
@@ -149,12 +149,22 @@ impl Table {
         self.sweep(SWEEP_PER_INSERT, now);
     }
 
-    /// How much is in use of the cell that `rate` was charged in.
+    /// How much is in use of the cell that `rate` was charged in, of which `after` is known.
+    #[inline(always)]
+    pub(crate) fn usage(&self, rate: &CompiledRate, who: &Identity, site: Site, after: u64, now: u64) -> Usage {
+        match rate.kind {
+            Kind::Bucket { interval, .. } => Usage::of_backlog(after, interval),
+            Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: after, reset: self.reset(rate, who, site, now) },
+        }
+    }
+
     #[inline(never)]
-    pub(crate) fn usage(&self, rate: &CompiledRate, key: u64, site: Site, now: u64) -> Option<Usage> {
+    fn reset(&self, rate: &CompiledRate, who: &Identity, site: Site, now: u64) -> u64 {
+        let key = rate.key(who);
         match site.place().and_then(|at| self.cells.at(at)) {
-            Some((found, cell)) if found == key => Some(cell.usage(now)),
-            _ => self.view(rate, key, now).map(|cell| cell.usage(now)),
+            // What was added since may have moved it.
+            Some((found, cell)) if found == key => cell.reset(now),
+            _ => self.view(rate, key, now).map_or(0, |cell| cell.reset(now)),
         }
     }
 

@@ -54,13 +54,13 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream) -> TokenStream 
         // The errors are enough; a missing `ToolSet` would only add to them.
         quote!(#private::Vec::new())
     };
-    let (generics, _, conditions) = block.generics.split_for_impl();
+    let (generics, _, where_clause) = block.generics.split_for_impl();
     quote! {
         #block
 
         #[automatically_derived]
         #[allow(deprecated)]
-        impl #generics #private::ToolSet for #self_ty #conditions {
+        impl #generics #private::ToolSet for #self_ty #where_clause {
             fn tools(self: #private::Arc<Self>) -> #private::Vec<#private::Tool> {
                 #body
             }

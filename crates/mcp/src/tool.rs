@@ -197,6 +197,11 @@ impl From<&Tool> for rmcp::model::Tool {
 }
 
 /// A value with tools on it: what `#[tools]` on an impl block implements.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no tools",
+    label = "no impl block of this type has `#[tools]`",
+    note = "put `#[tools]` on its impl block and `#[tool]` on the methods, or register an `async fn` that has `#[tool]` with `.tool::<name>()`"
+)]
 pub trait ToolSet: Send + Sync + 'static {
     /// The tools, each sharing this value.
     fn tools(self: Arc<Self>) -> Vec<Tool>;

@@ -2,12 +2,14 @@
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use sluicegate_control::{
     AgentRef, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target, TenantRef, WallClock,
 };
 use sluicegate_limits::{Algorithm, Mode, Per};
 
 use super::output::optional_time;
+use super::targets::Names;
 use super::Desk;
 use crate::pages;
 use crate::live;
@@ -114,6 +116,14 @@ pub(crate) struct Explain {
     key: Option<KeyId>,
 }
 
+/// An entry with the names of what it is about.
+#[derive(Debug, Serialize)]
+struct Named {
+    #[serde(flatten)]
+    entry: LimitEntry,
+    about: String,
+}
+
 impl Limit {
     pub(crate) async fn run(self, desk: &Desk) -> anyhow::Result<()> {
         match self {
@@ -124,15 +134,22 @@ impl Limit {
                 let kind = if concurrency { LimitKindName::Concurrency } else { LimitKindName::Rate };
                 desk.control.limits().unset(&desk.actor, &target, kind).await?;
                 tell_server(desk).await;
-                desk.output.result(&target, || format!("{kind} of {target} taken away"))
+                let about = Names::default().describe(desk, &target).await?;
+                desk.output.result(&target, || format!("{about}: {kind} taken away"))
             }
             Self::List { tenant } => {
                 let filter = tenant.map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(tenant.as_str().into()));
                 let limits = desk.control.limits();
                 let limits = pages::all(async |page| limits.list(&desk.actor, &filter, page).await).await?;
-                desk.output.list(&limits, ["TARGET", "LIMIT", "MODE", "ENDS", "BY", "NOTE"], |entry: &LimitEntry| {
+                let mut names = Names::default();
+                let mut named = Vec::with_capacity(limits.len());
+                for entry in limits {
+                    let about = names.describe(desk, &entry.target).await?;
+                    named.push(Named { entry, about });
+                }
+                desk.output.list(&named, ["ABOUT", "LIMIT", "MODE", "ENDS", "BY", "NOTE"], |Named { entry, about }| {
                     [
-                        entry.target.to_string(),
+                        about.clone(),
                         entry.kind.to_string(),
                         entry.mode.to_string(),
                         optional_time(entry.expires_at),
@@ -168,7 +185,9 @@ impl Set {
         };
         let entry = desk.control.limits().set(&desk.actor, &new).await?;
         tell_server(desk).await;
-        desk.output.result(&entry, || format!("{} is now {}", entry.target, entry.kind))
+        let about = Names::default().describe(desk, &entry.target).await?;
+        let named = Named { entry, about };
+        desk.output.result(&named, || format!("{}: now {}", named.about, named.entry.kind))
     }
 }
 

@@ -12,9 +12,15 @@ pub(crate) enum Arg<'a> {
     Bool(bool),
 }
 
+/// Postgres has no NUL in texts and fails on one. Nothing that is stored has any, so a
+/// name with one must be found not to exist, on both databases.
+fn without_nul(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text }
+}
+
 impl<'a> From<&'a str> for Arg<'a> {
     fn from(text: &'a str) -> Self {
-        Self::Text(Some(text.into()))
+        Some(text).into()
     }
 }
 
@@ -26,19 +32,19 @@ impl<'a> From<&'a String> for Arg<'a> {
 
 impl From<String> for Arg<'_> {
     fn from(text: String) -> Self {
-        Self::Text(Some(text.into()))
+        Some(text).into()
     }
 }
 
 impl<'a> From<Option<&'a str>> for Arg<'a> {
     fn from(text: Option<&'a str>) -> Self {
-        Self::Text(text.map(Cow::Borrowed))
+        Self::Text(text.map(Cow::Borrowed).map(without_nul))
     }
 }
 
 impl From<Option<String>> for Arg<'_> {
     fn from(text: Option<String>) -> Self {
-        Self::Text(text.map(Cow::Owned))
+        Self::Text(text.map(Cow::Owned).map(without_nul))
     }
 }
 

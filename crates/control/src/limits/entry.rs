@@ -8,6 +8,7 @@ use sluicegate_limits::{Algorithm, Concurrency, Mode, Per, Quotas, RateLimit};
 use crate::error::ControlError;
 use crate::ids::{AgentId, KeyId, LimitId, PlanId, TenantId};
 use crate::limits::target::Target;
+use crate::policy::Revision;
 
 /// A limit that is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +34,7 @@ pub struct LimitEntry {
     /// When it was set last, in epoch milliseconds.
     pub updated_at: i64,
     /// The revision of that change.
-    pub revision: i64,
+    pub revision: Revision,
 }
 
 impl LimitEntry {
@@ -243,7 +244,7 @@ pub(crate) struct LimitRow {
     created_by: String,
     updated_by: String,
     updated_at: i64,
-    revision: i64,
+    revision: Revision,
 }
 
 impl TryFrom<LimitRow> for LimitEntry {

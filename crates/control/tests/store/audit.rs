@@ -51,6 +51,14 @@ on_both! {
         assert_eq!(seqs(Some("b")).await, [5, 2]);
     }
 
+    async fn an_actor_cannot_forge_lines_or_break_the_chain_by_its_name(store: &Store) {
+        let actor = Actor::cli("eve\0\ncli:root").with_request(None, Some("\0".to_owned()));
+        store.control.tenants().create(&actor, "acme", "x").await.unwrap();
+        assert_eq!(verdict(store).await, AuditVerdict::Intact { entries: 1 });
+        let log = store.control.audit().list(&store.root, None, &PageRequest::default()).await;
+        assert_eq!(log.unwrap().items[0].actor, "cli:eve\u{fffd}\u{fffd}cli:root");
+    }
+
     async fn an_altered_entry_is_found(store: &Store) {
         four_entries(store).await;
         store.sql("UPDATE audit_log SET actor = 'cli:nobody' WHERE seq = 2").await.unwrap();

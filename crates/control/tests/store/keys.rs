@@ -112,7 +112,12 @@ on_both! {
         assert_eq!(new.expires_at, Some(START + 3 * HOUR));
         assert_eq!(read(store, old.id).await.expires_at, Some(START + 2 * HOUR));
 
+        let endless = NewKey { expires_at: Some(i64::MAX), ..NewKey::named("endless") };
+        let endless = keys.create(&store.root, &"acme".into(), &"u-42".into(), endless).await;
+        let endless = endless.unwrap().record.id;
         store.clock.advance(Duration::from_hours(5));
+        let endless = keys.rotate(&store.root, endless, Overlap::None).await.unwrap().record;
+        assert_eq!(endless.status(i64::MAX - 1), KeyStatus::Active);
         let ended = keys.rotate(&store.root, new.id, Overlap::None).await;
         assert_eq!(kind(&ended), "conflict");
     }

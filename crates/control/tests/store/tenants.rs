@@ -19,6 +19,30 @@ on_both! {
         assert_eq!(error.to_string(), r#"there is no tenant "acm""#);
     }
 
+    async fn a_name_with_nul_is_not_found_and_no_fault_of_the_database(store: &Store) {
+        store.tenant("acme").await;
+        let tenants = store.control.tenants();
+        assert_eq!(kind(&tenants.get(&store.root, &"ac\0me".into()).await), "not found");
+        let agents = store.control.agents();
+        let nul = agents.get(&store.root, &"acme".into(), &"\0".into()).await;
+        assert_eq!(kind(&nul), "not found");
+        let filter = TenantFilter { search: Some("\0".to_owned()), ..TenantFilter::default() };
+        let found = tenants.list(&store.root, &filter, &PageRequest::default()).await.unwrap();
+        assert!(found.items.is_empty());
+    }
+
+    async fn settings_that_make_no_sense_are_refused(store: &Store) {
+        store.tenant("acme").await;
+        let set = async |settings| {
+            kind(&store.control.tenants().set_settings(&store.root, &"acme".into(), settings).await)
+        };
+        let default = TenantSettings::default;
+        assert_eq!(set(TenantSettings { max_body_bytes: Some(0), ..default() }).await, "invalid");
+        let patterns = |n| Some(vec![sluicegate_control::ToolGlob::any(); n]);
+        assert_eq!(set(TenantSettings { allowed_tools: patterns(64), ..default() }).await, "ok");
+        assert_eq!(set(TenantSettings { allowed_tools: patterns(65), ..default() }).await, "invalid");
+    }
+
     async fn a_slug_is_unique_and_well_formed(store: &Store) {
         store.tenant("acme").await;
         let tenants = store.control.tenants();
@@ -149,6 +173,8 @@ on_both! {
             let new = sluicegate_control::NewLimit::rate(target, "1/s");
             store.control.limits().set(&store.root, &new).await.unwrap();
         }
+        let overlap = sluicegate_control::Overlap::Day;
+        store.control.keys().rotate(&store.root, own_key.key.id(), overlap).await.unwrap();
         let before = store.control.policy().revision().await.unwrap();
         store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
 

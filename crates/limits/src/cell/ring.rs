@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Check, Usage};
+use super::Check;
 
 /// The times of the calls that were in the window at the last admission, oldest first. A call at `t` has left the window
 /// at `t + window`.
@@ -88,11 +88,16 @@ impl Ring {
         }
     }
 
+    /// How many calls are in the window.
     #[inline(always)]
-    pub(crate) fn usage(&self, now: u64) -> Usage {
-        let expired = self.expired(now);
-        let used = self.times.len() - expired;
-        Usage { used: used as u64, reset: if used == 0 { 0 } else { self.leaves(expired) - now } }
+    pub(crate) fn used(&self, now: u64) -> u64 {
+        (self.times.len() - self.expired(now)) as u64
+    }
+
+    /// When the oldest of them leaves it, 0 when there is none.
+    #[inline(always)]
+    pub(crate) fn reset(&self, now: u64) -> u64 {
+        self.times.get(self.expired(now)).map_or(0, |time| time + self.window - now)
     }
 
     pub(crate) fn is_fresh(&self, now: u64) -> bool {

@@ -1,6 +1,6 @@
 //! The strict sliding window for large counts: calls per sixtieth of the window.
 
-use super::{Check, Usage};
+use super::Check;
 
 const SPANS: u64 = 60;
 /// The window covers 60 whole spans or parts of 61; all of them count, so that never more than the limit pass.
@@ -76,8 +76,9 @@ impl Spans {
         first.max((now / self.width).saturating_sub(SPANS)).min(end)..end
     }
 
+    /// How many calls are in the window.
     #[inline(always)]
-    fn used(&self, now: u64) -> u64 {
+    pub(crate) fn used(&self, now: u64) -> u64 {
         if self.is_current(now) {
             return self.total;
         }
@@ -131,10 +132,9 @@ impl Spans {
         self.newest_end = (newest + 1) * self.width;
     }
 
-    #[inline]
-    pub(crate) fn usage(&self, now: u64) -> Usage {
-        let oldest = self.live(now).find(|n| self.count(*n) > 0);
-        Usage { used: self.used(now), reset: oldest.map_or(0, |n| self.leaves(n) - now) }
+    /// When the oldest calls leave the window, 0 when there are none.
+    pub(crate) fn reset(&self, now: u64) -> u64 {
+        self.live(now).find(|n| self.count(*n) > 0).map_or(0, |n| self.leaves(n) - now)
     }
 
     pub(crate) fn is_fresh(&self, now: u64) -> bool {

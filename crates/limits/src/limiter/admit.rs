@@ -8,9 +8,8 @@ use std::sync::{
 use super::{Call, Core, Limiter};
 use crate::{
     Admission, Permit, Place, Reason, Refusal, RuleRef, RuleSet, Rules, Standing, ToolId, Wait,
-    cell::Usage,
     permit::Places,
-    rules::{CompiledCap, CompiledRate, Identity, Kind, slot_key},
+    rules::{CompiledCap, CompiledRate, Identity, slot_key},
     table::{Site, Table},
 };
 
@@ -164,11 +163,7 @@ fn charge(table: &mut Table, rates: &[CompiledRate], sites: &Sites, who: &Identi
 #[inline(always)]
 fn stand(table: &Table, rates: &[CompiledRate], sites: &Sites, nearest: Nearest, who: &Identity, now: u64) -> Option<Standing> {
     let (rate, site) = rates.get(nearest.at).zip(sites.get(nearest.at))?;
-    // A bucket's answer follows from what it said when it was asked.
-    let usage = match rate.kind {
-        Kind::Bucket { interval, .. } => Usage::of_backlog(nearest.after, interval),
-        Kind::Ring { .. } | Kind::Spans { .. } => table.usage(rate, rate.key(who), *site, now)?,
-    };
+    let usage = table.usage(rate, who, *site, nearest.after, now);
     Some(Standing {
         rule: RuleRef::Rate(rate.index),
         limit: rate.capacity,
