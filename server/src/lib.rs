@@ -22,14 +22,14 @@ pub use sluicegate_control as control;
 pub use sluicegate_limits as limits;
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
-    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema, Json, JsonObject,
-    OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
+    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema,
+    Json, JsonObject, OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
 };
 pub use {schemars, serde};
 
 pub use crate::caller::Caller;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS, Setting, Settings,
-    SettingsError, Span, env_example,
+    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS,
+    Setting, Settings, SettingsError, Span, env_example,
 };

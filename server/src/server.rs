@@ -133,7 +133,12 @@ impl Server {
     pub fn new(name: impl Into<String>) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self {
-            info: ServerInfo { name: name.into(), version, instructions: None, tools_list_ttl_ms: 0 },
+            info: ServerInfo {
+                name: name.into(),
+                version,
+                instructions: None,
+                tools_list_ttl_ms: 0,
+            },
             tools: Vec::new(),
             default_data: None,
             on_ready: None,
@@ -229,43 +234,74 @@ impl Server {
     }
 
     /// Starts serving on a database that is open and migrated.
-    pub(crate) async fn start_on(mut self, control: Control, settings: &Settings) -> Result<Running, StartError> {
+    pub(crate) async fn start_on(
+        mut self,
+        control: Control,
+        settings: &Settings,
+    ) -> Result<Running, StartError> {
         let on_ready = self.on_ready.take();
         let house = House::build(self, control, settings).await?;
         let listener = TcpListener::bind(settings.bind).await;
-        let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
+        let listener =
+            listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let router = Router::new().route("/mcp", any(serve_mcp)).with_state(Arc::clone(&house.gate));
+        let router =
+            Router::new().route("/mcp", any(serve_mcp)).with_state(Arc::clone(&house.gate));
         let (header_timeout, drain) = (settings.header_timeout.0, settings.drain_timeout.0);
-        let accepting = tokio::spawn(accept::serve(listener, router, header_timeout, drain, draining.clone()));
-        tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
+        let accepting =
+            tokio::spawn(accept::serve(listener, router, header_timeout, drain, draining.clone()));
+        tasks.spawn(live::serve(
+            settings.control_socket(),
+            Arc::clone(&house.explainer),
+            shutdown.clone(),
+        ));
         let running = Running { address, accepting, house };
         tracing::info!(endpoint = running.endpoint(), "serving");
         if let Some(on_ready) = on_ready {
             let control = running.house.control.clone();
-            on_ready(Ready { endpoint: running.endpoint(), control, data: settings.data.clone() }).await.map_err(StartError::Ready)?;
+            on_ready(Ready { endpoint: running.endpoint(), control, data: settings.data.clone() })
+                .await
+                .map_err(StartError::Ready)?;
         }
         Ok(running)
     }
 
     /// Serves the peer on standard input and output until it hangs up.
-    pub(crate) async fn serve_stdio(self, control: Control, settings: &Settings, key: String) -> Result<(), StartError> {
+    pub(crate) async fn serve_stdio(
+        self,
+        control: Control,
+        settings: &Settings,
+        key: String,
+    ) -> Result<(), StartError> {
         let info = self.info.clone();
         let house = House::build(self, control, settings).await?;
         let gate = crate::gate::stdio::Gate::new(Arc::clone(&house.gate), key);
-        sluicegate_mcp::serve_stdio(Arc::clone(&house.registry), info, gate, house.draining.clone()).await.map_err(StartError::Stdio)?;
+        sluicegate_mcp::serve_stdio(
+            Arc::clone(&house.registry),
+            info,
+            gate,
+            house.draining.clone(),
+        )
+        .await
+        .map_err(StartError::Stdio)?;
         house.close().await;
         Ok(())
     }
 }
 
-async fn serve_mcp(State(gate): State<Arc<Gate>>, request: axum::extract::Request) -> axum::response::Response {
+async fn serve_mcp(
+    State(gate): State<Arc<Gate>>,
+    request: axum::extract::Request,
+) -> axum::response::Response {
     gate.serve(request).await
 }
 
 /// Connects to the configured database; makes the data folder for the embedded one.
-pub(crate) async fn open_control(settings: &Settings, clock: WallClock) -> Result<Control, StartError> {
+pub(crate) async fn open_control(
+    settings: &Settings,
+    clock: WallClock,
+) -> Result<Control, StartError> {
     let folder = settings.data.as_path();
     let made = tokio::fs::create_dir_all(folder).await;
     made.map_err(|source| StartError::DataFolder { folder: folder.to_owned(), source })?;
@@ -289,13 +325,19 @@ struct House {
 }
 
 impl House {
-    async fn build(server: Server, control: Control, settings: &Settings) -> Result<Self, StartError> {
+    async fn build(
+        server: Server,
+        control: Control,
+        settings: &Settings,
+    ) -> Result<Self, StartError> {
         let Server { mut info, tools, clock, limiter_clock, .. } = server;
         info.tools_list_ttl_ms = settings.tools_list_ttl_ms;
         let registry = Arc::new(Registry::new(tools)?);
         let declared = registry.iter().map(|(_, tool)| (tool.name().to_owned(), declared(tool)));
         let baseline = Arc::new(Baseline::new(settings, declared)?);
-        register_tools(&control, &registry).await.map_err(StartError::database("told of the tools"))?;
+        register_tools(&control, &registry)
+            .await
+            .map_err(StartError::database("told of the tools"))?;
 
         let options = LimiterOptions {
             max_live_keys_per_tenant: settings.max_live_keys_per_tenant,
@@ -342,12 +384,26 @@ impl House {
         };
 
         let tasks = TaskTracker::new();
-        let follow = { let shutdown = shutdown.clone(); async move { policy.follow(watch, shutdown).await } };
+        let follow = {
+            let shutdown = shutdown.clone();
+            async move { policy.follow(watch, shutdown).await }
+        };
         tasks.spawn(follow);
-        let write = { let (control, shutdown) = (control.clone(), shutdown.clone()); async move { last_used.write(control, shutdown).await } };
+        let write = {
+            let (control, shutdown) = (control.clone(), shutdown.clone());
+            async move { last_used.write(control, shutdown).await }
+        };
         tasks.spawn(write);
         tasks.spawn(sweep(limiter, shutdown.clone()));
-        Ok(Self { gate: Arc::new(gate), registry, explainer: Arc::new(explainer), control, draining, shutdown, tasks })
+        Ok(Self {
+            gate: Arc::new(gate),
+            registry,
+            explainer: Arc::new(explainer),
+            control,
+            draining,
+            shutdown,
+            tasks,
+        })
     }
 
     /// Ends the background work and closes the database.

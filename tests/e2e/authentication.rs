@@ -10,7 +10,10 @@ use sluicegate_tests::{Answer, Client, Database, TestServer, on_both_databases};
 
 fn assert_unauthenticated(answer: &Answer) {
     assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(answer.header("www-authenticate").expect("a challenge").starts_with("Bearer"), "{answer:?}");
+    assert!(
+        answer.header("www-authenticate").expect("a challenge").starts_with("Bearer"),
+        "{answer:?}"
+    );
     assert!(answer.json().get("id").is_none(), "answered from the headers alone");
     assert_eq!(answer.error()["data"]["reason"], "unauthenticated");
 }
@@ -20,7 +23,8 @@ async fn echo(client: &Client) -> Answer {
 }
 
 fn only(tools: &[&str]) -> KeyScopes {
-    KeyScopes::new(tools.iter().map(|tool| tool.parse().expect("a pattern")).collect()).expect("scopes")
+    KeyScopes::new(tools.iter().map(|tool| tool.parse().expect("a pattern")).collect())
+        .expect("scopes")
 }
 
 on_both_databases! {
@@ -35,6 +39,21 @@ on_both_databases! {
             assert_unauthenticated(&echo(&client.clone().with_key(wrong)).await);
         }
         assert!(echo(&client).await.is_ok());
+    }
+
+    async fn a_bad_checksum_never_reaches_the_database(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        let unknown = ApiKey::generate(&mut rand::rng(), "key_00000000000070008000000000000000".parse().expect("an id"),
+            &"live".parse().expect("an environment"));
+        server.control().close().await;
+        let well_formed = echo(&client.clone().with_key(unknown.expose())).await;
+        assert_eq!(well_formed.status, 503, "this one has to be looked up: {well_formed:?}");
+        assert!(well_formed.header("retry-after").is_some());
+        let mut typo = unknown.expose().to_owned();
+        typo.pop();
+        typo.push(if unknown.expose().ends_with('0') { '1' } else { '0' });
+        assert_unauthenticated(&echo(&client.with_key(&typo)).await);
     }
 
     async fn the_key_may_come_in_either_header(database: Database) {

@@ -5,6 +5,7 @@ mod bypass;
 mod command_line;
 mod concurrency;
 mod mcp_clients;
+mod processes;
 mod reload;
 mod several_servers;
 mod throttling;

@@ -2,11 +2,13 @@
 
 pub mod client;
 pub mod database;
+pub mod process;
 pub mod server;
 pub mod tools;
 
 pub use client::{Answer, Client};
 pub use database::Database;
+pub use process::ServerProcess;
 pub use server::TestServer;
 
 /// Writes a test once and runs it on both databases: `name::sqlite` and `name::postgres`.

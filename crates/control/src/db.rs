@@ -86,8 +86,9 @@ impl Db {
             let pool = pool.max_connections(1).idle_timeout(None).max_lifetime(None);
             pool.connect_with(options).await?
         } else {
+            // A revoked key must stay revoked after a power cut, so every commit is synced.
             let options =
-                options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal);
+                options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
             pool.max_connections(max_connections.min(4)).connect_with(options).await?
         };
         Ok(Self::Sqlite(pool))
@@ -109,7 +110,11 @@ impl Db {
     pub(crate) async fn write(&self) -> Result<Transaction, sqlx::Error> {
         Ok(match self {
             Self::Sqlite(pool) => Backend::Sqlite(pool.begin_with("BEGIN IMMEDIATE").await?),
-            Self::Postgres(pool) => Backend::Postgres(pool.begin().await?),
+            Self::Postgres(pool) => {
+                // Whoever has waited for a lock must then see what its holder has written.
+                const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE";
+                Backend::Postgres(pool.begin_with(BEGIN).await?)
+            }
         })
     }
 

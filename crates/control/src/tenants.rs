@@ -144,7 +144,7 @@ const LIST: &str = select_tenants!(
         AND (CAST($3 AS TEXT) IS NULL OR t.id = $3)
         AND (CAST($4 AS TEXT) IS NULL OR t.status = $4)
         AND (CAST($5 AS TEXT) IS NULL
-             OR lower(t.slug) LIKE $5 ESCAPE '\' OR lower(t.name) LIKE $5 ESCAPE '\')
+             OR t.slug LIKE $5 ESCAPE '\' OR lower(t.name) LIKE $5 ESCAPE '\')
       ORDER BY t.slug LIMIT $2"
 );
 

@@ -86,7 +86,9 @@ impl Names {
     fn intern(&mut self, parent: u32, text: &str, now: u64, cap: u32) -> u32 {
         let Self { index, names, hasher, .. } = self;
         let hash = hasher.hash_one((parent, text));
-        let found = index.find(hash, |id| by_id(names, *id).is_some_and(|name| name.parent == parent && *name.text == *text));
+        let found = index.find(hash, |id| {
+            by_id(names, *id).is_some_and(|name| name.parent == parent && *name.text == *text)
+        });
         if let Some(&id) = found {
             if let Some(name) = by_id_mut(names, id) {
                 name.seen = now;
@@ -99,7 +101,9 @@ impl Names {
         self.last_id += 1;
         let id = self.last_id;
         let name = Name { id, parent, text: text.into(), dependants: 0, seen: now };
-        names.insert_unique(keyed::hash(u64::from(id)), name, |name| keyed::hash(u64::from(name.id)));
+        names.insert_unique(keyed::hash(u64::from(id)), name, |name| {
+            keyed::hash(u64::from(name.id))
+        });
         index.insert_unique(hash, id, |id| {
             by_id(names, *id).map_or(0, |name| hasher.hash_one((name.parent, &*name.text)))
         });

@@ -13,9 +13,12 @@ use std::{
     time::Duration,
 };
 
+use crate::{
+    AgentId, KeyId, Place, Rules, TenantIdentity, ToolId, lock::Lock, rules::Identity,
+    table::Table, tools::Tools,
+};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use crate::{AgentId, KeyId, Place, Rules, TenantIdentity, ToolId, lock::Lock, rules::Identity, table::Table, tools::Tools};
 
 /// How much a limiter keeps. The defaults suit most servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +65,11 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     fn identity(&self) -> Identity {
-        Identity { agent: self.agent.0, key: self.key.map_or(self.agent.0, |key| key.0), tool: self.tool.0 }
+        Identity {
+            agent: self.agent.0,
+            key: self.key.map_or(self.agent.0, |key| key.0),
+            tool: self.tool.0,
+        }
     }
 }
 
@@ -144,7 +151,11 @@ impl Limiter {
         let mut guard = self.tenants.lock();
         let Tenants { tenants, hasher, .. } = &mut *guard;
         let tenant = tenants
-            .entry(hasher.hash_one(name), |tenant| tenant.name.as_deref() == name, |tenant| hasher.hash_one(tenant.name.as_deref()))
+            .entry(
+                hasher.hash_one(name),
+                |tenant| tenant.name.as_deref() == name,
+                |tenant| hasher.hash_one(tenant.name.as_deref()),
+            )
             .or_insert_with(|| {
                 let cap = self.core.options.max_live_keys_per_tenant as usize;
                 let table = Lock::new(Table::new(cap));

@@ -131,9 +131,11 @@ impl RuleSet {
 
     /// The rules in it: rates in order, then caps in order.
     pub fn iter(self) -> impl Iterator<Item = RuleRef> {
-        (0..u64::BITS as u8).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| match bit.checked_sub(Self::CAPS_FROM) {
-            None => RuleRef::Rate(bit),
-            Some(cap) => RuleRef::Cap(cap),
+        (0..u64::BITS as u8).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| {
+            match bit.checked_sub(Self::CAPS_FROM) {
+                None => RuleRef::Rate(bit),
+                Some(cap) => RuleRef::Cap(cap),
+            }
         })
     }
 }

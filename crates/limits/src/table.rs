@@ -109,7 +109,9 @@ impl Table {
         if is_full && let Some(at) = self.cells.find(rate.overflow_key(key)) {
             return (Site::at(at), self.cells.at_mut(at).check(rate, now));
         }
-        let check = self.view(rate, key, now).map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
+        let check = self
+            .view(rate, key, now)
+            .map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
         (if is_full { Site::SHARED } else { Site::OWN }, check)
     }
 
@@ -151,10 +153,19 @@ impl Table {
 
     /// How much is in use of the cell that `rate` was charged in, of which `after` is known.
     #[inline(always)]
-    pub(crate) fn usage(&self, rate: &CompiledRate, who: &Identity, site: Site, after: u64, now: u64) -> Usage {
+    pub(crate) fn usage(
+        &self,
+        rate: &CompiledRate,
+        who: &Identity,
+        site: Site,
+        after: u64,
+        now: u64,
+    ) -> Usage {
         match rate.kind {
             Kind::Bucket { interval, .. } => Usage::of_backlog(after, interval),
-            Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: after, reset: self.reset(rate, who, site, now) },
+            Kind::Ring { .. } | Kind::Spans { .. } => {
+                Usage { used: after, reset: self.reset(rate, who, site, now) }
+            }
         }
     }
 
@@ -209,7 +220,9 @@ impl Table {
     /// Forgets a few of the names that were last asked for before `horizon` and that nothing counts under.
     pub(crate) fn forget_names(&mut self, horizon: u64) {
         let slots = &self.slots;
-        self.names.forget(SWEEP_STEP, horizon, |id| slots.iter().any(|(key, _)| key >> 32 == u64::from(id)));
+        self.names.forget(SWEEP_STEP, horizon, |id| {
+            slots.iter().any(|(key, _)| key >> 32 == u64::from(id))
+        });
     }
 
     /// Whether nothing is counted here.
@@ -246,6 +259,14 @@ fn owner(key: u64) -> Option<u32> {
 
 fn is_overflow(key: u64) -> bool {
     key >> 63 == 1
+}
+
+#[cfg(test)]
+impl Table {
+    /// Everything that is counted, to compare.
+    pub(crate) fn state(&self) -> String {
+        format!("{:?} {:?}", self.cells, self.slots)
+    }
 }
 
 #[cfg(test)]

@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn a_tool_call_gives_name_id_and_version() {
-        let body =
-            r#"{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"a\u0062","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let body = r#"{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"a\u0062","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
         let envelope = Envelope::read(body.as_bytes());
         assert_eq!(envelope.kind, Kind::ToolCall("ab".into()));
         assert_eq!(envelope.id.map(RawValue::get), Some("42"));
@@ -174,9 +173,14 @@ mod tests {
 
     #[test]
     fn only_integer_and_string_ids_are_echoed() {
-        for (id, echoed) in
-            [("7", true), ("-1", true), ("\"x\"", true), ("1.5", false), ("true", false), ("{}", false)]
-        {
+        for (id, echoed) in [
+            ("7", true),
+            ("-1", true),
+            ("\"x\"", true),
+            ("1.5", false),
+            ("true", false),
+            ("{}", false),
+        ] {
             let body = format!(r#"{{"id":{id},"method":"ping"}}"#);
             assert_eq!(Envelope::read(body.as_bytes()).id.is_some(), echoed, "{id}");
         }

@@ -37,7 +37,9 @@ impl Serve {
         };
         if !server.has_tools() {
             let hint = if server.demo().is_some() { ", or try `serve --demo`" } else { "" };
-            anyhow::bail!("this server has no tools: register some with `Server::tools` or `Server::tool`{hint}");
+            anyhow::bail!(
+                "this server has no tools: register some with `Server::tools` or `Server::tool`{hint}"
+            );
         }
         let control = open_control(settings, WallClock::system()).await?;
         if self.no_migrate {
@@ -49,7 +51,9 @@ impl Serve {
             let key = match (settings.auth, std::env::var("SLUICEGATE_API_KEY")) {
                 (AuthMode::None, _) => String::new(),
                 (AuthMode::Keys, Ok(key)) => key,
-                (AuthMode::Keys, Err(_)) => anyhow::bail!("SLUICEGATE_API_KEY is not set: put the caller's API key there"),
+                (AuthMode::Keys, Err(_)) => {
+                    anyhow::bail!("SLUICEGATE_API_KEY is not set: put the caller's API key there")
+                }
             };
             return Ok(server.serve_stdio(control, settings, key).await?);
         }
@@ -60,7 +64,11 @@ impl Serve {
 
 async fn refuse_pending(control: &Control) -> anyhow::Result<()> {
     let pending = control.migration_status().await?.pending;
-    anyhow::ensure!(pending.is_empty(), "{} migrations are pending: run `migrate` first", pending.len());
+    anyhow::ensure!(
+        pending.is_empty(),
+        "{} migrations are pending: run `migrate` first",
+        pending.len()
+    );
     Ok(())
 }
 
@@ -85,6 +93,8 @@ impl Migrate {
         }
         let status = control.migration_status().await?;
         let report = Report { applied: status.applied.len(), pending: &status.pending };
-        output.result(&report, || format!("{} migrations applied, {} pending", status.applied.len(), status.pending.len()))
+        output.result(&report, || {
+            format!("{} migrations applied, {} pending", status.applied.len(), status.pending.len())
+        })
     }
 }

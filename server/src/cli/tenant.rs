@@ -4,8 +4,8 @@ use clap::Subcommand;
 use sluicegate_control::{Tenant as TenantRow, TenantFilter};
 
 use super::Desk;
-use crate::pages;
 use super::output::time;
+use crate::pages;
 
 /// Tenants.
 #[derive(Debug, Subcommand)]
@@ -40,8 +40,12 @@ impl Tenant {
                 let name = name.unwrap_or_else(|| slug.clone());
                 ("added", tenants.create(&desk.actor, &slug, &name).await?)
             }
-            Self::Suspend { tenant } => ("suspended", tenants.suspend(&desk.actor, &tenant.as_str().into()).await?),
-            Self::Resume { tenant } => ("resumed", tenants.resume(&desk.actor, &tenant.as_str().into()).await?),
+            Self::Suspend { tenant } => {
+                ("suspended", tenants.suspend(&desk.actor, &tenant.as_str().into()).await?)
+            }
+            Self::Resume { tenant } => {
+                ("resumed", tenants.resume(&desk.actor, &tenant.as_str().into()).await?)
+            }
             Self::List => return list(desk).await,
         };
         desk.output.result(&tenant, || format!("tenant {} {done}", tenant.slug))
@@ -50,9 +54,21 @@ impl Tenant {
 
 async fn list(desk: &Desk) -> anyhow::Result<()> {
     let filter = TenantFilter::default();
-    let tenants = pages::all(async |page| desk.control.tenants().list(&desk.actor, &filter, page).await).await?;
-    desk.output.list(&tenants, ["SLUG", "NAME", "STATUS", "PLAN", "CREATED"], |tenant: &TenantRow| {
-        let plan = tenant.plan_name.clone().unwrap_or_else(|| "-".to_owned());
-        [tenant.slug.clone(), tenant.name.clone(), tenant.status.to_string(), plan, time(tenant.created_at)]
-    })
+    let tenants =
+        pages::all(async |page| desk.control.tenants().list(&desk.actor, &filter, page).await)
+            .await?;
+    desk.output.list(
+        &tenants,
+        ["SLUG", "NAME", "STATUS", "PLAN", "CREATED"],
+        |tenant: &TenantRow| {
+            let plan = tenant.plan_name.clone().unwrap_or_else(|| "-".to_owned());
+            [
+                tenant.slug.clone(),
+                tenant.name.clone(),
+                tenant.status.to_string(),
+                plan,
+                time(tenant.created_at),
+            ]
+        },
+    )
 }

@@ -35,7 +35,9 @@ pub(crate) async fn dispatch(
         return Ok(answer.await);
     }
     let limit = gate.admission.baseline().timeout;
-    tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
+    tokio::time::timeout(limit, answer)
+        .await
+        .map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
 /// Which tools the caller's list shows.
@@ -48,7 +50,9 @@ impl Gate {
     /// The decision about a tool call, as the tools will look for it; `None` for everything else.
     pub(crate) fn passage(&self, kind: &Kind<'_>, ticket: &Arc<Ticket>) -> Option<Passage> {
         let Kind::ToolCall(name) = kind else { return None };
-        let Some(tool) = ticket.limits.tool_index else { return Some(Passage::NoSuchTool(Arc::from(&**name))) };
+        let Some(tool) = ticket.limits.tool_index else {
+            return Some(Passage::NoSuchTool(Arc::from(&**name)));
+        };
         let mut extensions = Extensions::new();
         extensions.insert(ticket.principal.caller.clone());
         let held = Arc::clone(ticket) as Arc<dyn sluicegate_mcp::Ticket>;

@@ -16,9 +16,16 @@ use crate::refusal::fields::Fields;
 use crate::refusal::http::X_REQUEST_ID;
 
 /// Writes the `RateLimit` fields and lets the body hold the ticket.
-pub(crate) fn respond(response: Response<BoxBody<Bytes, Infallible>>, fields: &Fields, ticket: Arc<Ticket>) -> Response<Body> {
+pub(crate) fn respond(
+    response: Response<BoxBody<Bytes, Infallible>>,
+    fields: &Fields,
+    ticket: Arc<Ticket>,
+) -> Response<Body> {
     let request_id = Arc::clone(&ticket.request_id);
-    let mut response = stamp(response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })), &request_id);
+    let mut response = stamp(
+        response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })),
+        &request_id,
+    );
     fields.write(response.headers_mut());
     response
 }
@@ -41,7 +48,10 @@ impl http_body::Body for HeldBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
         if matches!(frame, Poll::Ready(None)) {
             self.ticket = None;

@@ -7,8 +7,8 @@ use sluicegate_control::{KeyScopes, TenantSettings};
 use sluicegate_limits::{CapRule, Limit, Priority, RateRule, RuleRef, Rules};
 use sluicegate_mcp::ToolIndex;
 
-use super::baseline::Baseline;
 use super::Snapshot;
+use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
 use crate::refusal::fields;
 
@@ -40,7 +40,12 @@ pub(crate) struct CallLimits {
 
 impl CallerPolicy {
     /// What `snapshot` means for `who`, whose key opens `scopes`.
-    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>, baseline: &Baseline) -> Self {
+    pub(crate) fn of(
+        snapshot: &Arc<Snapshot>,
+        who: Who,
+        scopes: Option<&KeyScopes>,
+        baseline: &Baseline,
+    ) -> Self {
         // A tenant that the snapshot does not know yet is newer than it.
         let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
         let suspended = if tenant.is_some_and(|tenant| !tenant.status.is_active()) {
@@ -49,14 +54,30 @@ impl CallerPolicy {
             who.agent.filter(|agent| snapshot.is_suspended(*agent)).map(|_| "agent")
         };
         let settings = tenant.map(|tenant| tenant.settings.clone()).unwrap_or_default();
-        let visible: Arc<[bool]> = baseline.tools().map(|(name, declaration)| {
-            let allowed = settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
-            let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
-            allowed && opened
-        }).collect();
+        let visible: Arc<[bool]> = baseline
+            .tools()
+            .map(|(name, declaration)| {
+                let allowed = settings
+                    .allowed_tools
+                    .as_ref()
+                    .is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
+                let opened = scopes
+                    .is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
+                allowed && opened
+            })
+            .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
         let [unknown, requests, notifications] = [const { OnceLock::new() }; 3];
-        Self { snapshot: Arc::clone(snapshot), suspended, settings, visible, tools, unknown, requests, notifications }
+        Self {
+            snapshot: Arc::clone(snapshot),
+            suspended,
+            settings,
+            visible,
+            tools,
+            unknown,
+            requests,
+            notifications,
+        }
     }
 
     /// Whether this is what `snapshot` means.
@@ -91,12 +112,8 @@ impl CallLimits {
             let (scope, place, mode) = (*scope, *place, *mode);
             match limits {
                 Limits::Cap(cap) => caps.push(CapRule { scope, place, cap: *cap, mode }),
-                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| RateRule {
-                    scope,
-                    place,
-                    ordinal,
-                    limit: *limit,
-                    mode,
+                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| {
+                    RateRule { scope, place, ordinal, limit: *limit, mode }
                 })),
             }
         }
@@ -111,7 +128,8 @@ impl CallLimits {
             Asked::UnknownTool | Asked::Request | Asked::Notification => None,
         };
         let declaration = tool_index.map(|tool| baseline.declaration(tool));
-        let (cost, priority) = declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
+        let (cost, priority) =
+            declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
         let rules = Rules::new(rates, caps, cost, priority, baseline.reserve)
             .expect("each place has at most eight rates and one cap, so the rules hold together");
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());

@@ -75,7 +75,12 @@ impl Refusal {
     }
 
     /// The refusal in words and numbers, for a peer of this protocol version.
-    pub(crate) fn report<'a>(&'a self, code: RefusalCode, version: Option<&str>, request_id: &'a str) -> Report<'a> {
+    pub(crate) fn report<'a>(
+        &'a self,
+        code: RefusalCode,
+        version: Option<&str>,
+        request_id: &'a str,
+    ) -> Report<'a> {
         let plain = |status: u16, message: String| Report {
             code: i32::from(status),
             status,
@@ -95,10 +100,13 @@ impl Refusal {
                 plain(413, format!("The request body is larger than {limit} bytes."))
             }
             Self::BodyTimeout => plain(408, "The request body did not arrive in time.".to_owned()),
-            Self::BodyBroken => plain(400, "The request body ended before it was complete.".to_owned()),
-            Self::TimedOut { seconds } => {
-                plain(504, format!("The request did not finish within {seconds} s and was stopped."))
+            Self::BodyBroken => {
+                plain(400, "The request body ended before it was complete.".to_owned())
             }
+            Self::TimedOut { seconds } => plain(
+                504,
+                format!("The request did not finish within {seconds} s and was stopped."),
+            ),
             Self::Unavailable(why) => Report {
                 suggestion: Some("wait a second before retrying".to_owned()),
                 ..plain(503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s."))
@@ -157,7 +165,11 @@ impl Throttled {
             Reason::RateLimit => format!("Rate limit exceeded for {whom}: {limit}."),
             Reason::Concurrency => format!("Too many calls at once for {whom}: {limit}."),
             Reason::Overloaded => format!("The server has all the work it takes: {limit}."),
-            Reason::Cost => return format!("This call costs more than the limit of {whom} ever allows: {limit}. Waiting does not help."),
+            Reason::Cost => {
+                return format!(
+                    "This call costs more than the limit of {whom} ever allows: {limit}. Waiting does not help."
+                );
+            }
         };
         match self.wait {
             Some(wait) => format!("{what} Retry in {} s.", wait.retry_after_seconds()),
@@ -166,10 +178,16 @@ impl Throttled {
     }
 
     fn suggestion(&self, other_tools_may_work: bool) -> String {
-        let Some(wait) = self.wait else { return "do not retry; ask for less at a time or for a higher limit".to_owned() };
+        let Some(wait) = self.wait else {
+            return "do not retry; ask for less at a time or for a higher limit".to_owned();
+        };
         let seconds = wait.retry_after_seconds();
         let unit = if seconds == 1 { "second" } else { "seconds" };
-        let rest = if other_tools_may_work { "; other tools may work meanwhile" } else { "; other tools are limited as well" };
+        let rest = if other_tools_may_work {
+            "; other tools may work meanwhile"
+        } else {
+            "; other tools are limited as well"
+        };
         format!("wait {seconds} {unit} before retrying{rest}")
     }
 }

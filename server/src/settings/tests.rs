@@ -1,10 +1,16 @@
 use super::*;
 
-fn read(file: &str, dotenv: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+fn read(
+    file: &str,
+    dotenv: &[(&str, &str)],
+    environment: &[(&str, &str)],
+) -> Result<Settings, SettingsError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("sluicegate.toml");
     std::fs::write(&path, file).expect("the file is written");
-    let owned = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
+    let owned = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>()
+    };
     Settings::read(None, &path, owned(dotenv), owned(environment), &Overrides::default())
 }
 
@@ -18,12 +24,17 @@ fn later_sources_win() {
     let file = "limit_tenant = \"1/s\"\nlimit_agent = \"1/s\"\nlimit_tool = \"1/s\"";
     let dotenv = [("SLUICEGATE_LIMIT_AGENT", "2/s"), ("SLUICEGATE_LIMIT_TOOL", "2/s")];
     let settings = read(file, &dotenv, &[("SLUICEGATE_LIMIT_TOOL", "3/s")]).expect("all valid");
-    assert_eq!((&*settings.limit_tenant, &*settings.limit_agent, &*settings.limit_tool), ("1/s", "2/s", "3/s"));
+    assert_eq!(
+        (&*settings.limit_tenant, &*settings.limit_agent, &*settings.limit_tool),
+        ("1/s", "2/s", "3/s")
+    );
 }
 
 #[test]
 fn a_wrong_value_is_refused_with_its_name_value_and_source() {
-    let error = read("", &[], &[("SLUICEGATE_MAX_IN_FLIGHT", "many")]).expect_err("not a number").to_string();
+    let error = read("", &[], &[("SLUICEGATE_MAX_IN_FLIGHT", "many")])
+        .expect_err("not a number")
+        .to_string();
     for part in ["max_in_flight", "many", "environment"] {
         assert!(error.contains(part), "{error}");
     }
@@ -47,10 +58,29 @@ fn strangers_are_not_let_in_by_accident() {
 
 #[test]
 fn env_example_lists_every_setting_with_its_default() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../.env.example");
+    assert_generated("/../.env.example", |_| env_example());
+}
+
+#[test]
+fn the_guide_lists_every_setting_with_its_default() {
+    assert_generated("/../docs/configuration.md", |shipped| {
+        let (before, rest) = shipped.split_once("<!-- settings -->\n").expect("a marker");
+        let (_, after) = rest.split_once("<!-- end of settings -->").expect("a marker");
+        format!(
+            "{before}<!-- settings -->\n{}<!-- end of settings -->{after}",
+            configuration_table()
+        )
+    });
+}
+
+/// A file that is made from the list of settings is as it would be made now.
+fn assert_generated(path: &str, make: impl FnOnce(&str) -> String) {
+    let path = format!("{}{path}", env!("CARGO_MANIFEST_DIR"));
+    let shipped = std::fs::read_to_string(&path).expect("the file exists");
+    let made = make(&shipped);
     if std::env::var_os("SLUICEGATE_TEST_BLESS").is_some() {
-        std::fs::write(path, env_example()).expect(".env.example is written");
+        std::fs::write(&path, &made).expect("the file is written");
+    } else {
+        assert_eq!(shipped, made, "run this test with SLUICEGATE_TEST_BLESS=1 to renew {path}");
     }
-    let shipped = std::fs::read_to_string(path).expect(".env.example exists");
-    assert_eq!(shipped, env_example(), "run this test with SLUICEGATE_TEST_BLESS=1 to renew .env.example");
 }

@@ -27,7 +27,10 @@ impl Limiter {
     ///
     /// The [`Refusal`] with the longest wait. Every limit counts what it counted before the call.
     pub fn admit(&self, call: &Call<'_>) -> Result<Admission, Refusal> {
-        debug_assert!(Arc::ptr_eq(&self.core, &call.tenant.0.core), "the tenant belongs to another limiter");
+        debug_assert!(
+            Arc::ptr_eq(&self.core, &call.tenant.0.core),
+            "the tenant belongs to another limiter"
+        );
         let core = &*self.core;
         let rules = &call.rules.compiled;
         let who = call.identity();
@@ -61,7 +64,8 @@ impl Limiter {
             let mut table = core.server.lock();
             let now = table.time(now);
             let mut sites = NO_SITES;
-            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
+            let nearest =
+                ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
             server = Some((table, now, sites, nearest));
         }
 
@@ -90,7 +94,11 @@ impl Limiter {
         }
         table.make_room(now);
         drop(table);
-        let permit = if slots.is_empty() { Permit::EMPTY } else { Permit::new(&call.tenant.0, who, slots, now) };
+        let permit = if slots.is_empty() {
+            Permit::EMPTY
+        } else {
+            Permit::new(&call.tenant.0, who, slots, now)
+        };
         Ok(Admission { permit, nearest: standing, would_throttle: refusals.observed })
     }
 }
@@ -161,7 +169,14 @@ fn charge(table: &mut Table, rates: &[CompiledRate], sites: &Sites, who: &Identi
 
 /// How the nearest rate stands after the call was charged.
 #[inline(always)]
-fn stand(table: &Table, rates: &[CompiledRate], sites: &Sites, nearest: Nearest, who: &Identity, now: u64) -> Option<Standing> {
+fn stand(
+    table: &Table,
+    rates: &[CompiledRate],
+    sites: &Sites,
+    nearest: Nearest,
+    who: &Identity,
+    now: u64,
+) -> Option<Standing> {
     let (rate, site) = rates.get(nearest.at).zip(sites.get(nearest.at))?;
     let usage = table.usage(rate, who, *site, nearest.after, now);
     Some(Standing {
@@ -200,7 +215,8 @@ impl Refusals {
             false => (Reason::CostAboveCapacity, None),
         };
         let used = table.view(rate, key, now).map_or(0, |cell| cell.usage(now).used);
-        let worst = Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
+        let worst =
+            Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
         self.add(rate.observe, worst);
     }
 
@@ -208,7 +224,16 @@ impl Refusals {
     fn cap(&mut self, cap: &CompiledCap, taken: u32, core: &Core, who: &Identity) {
         let wait = Some(core.concurrency_wait(who.tool));
         let (used, allowed) = (taken.into(), cap.allowed.into());
-        self.add(cap.observe, Worst { rule: RuleRef::Cap(cap.index), reason: Reason::Concurrency, wait, used, allowed });
+        self.add(
+            cap.observe,
+            Worst {
+                rule: RuleRef::Cap(cap.index),
+                reason: Reason::Concurrency,
+                wait,
+                used,
+                allowed,
+            },
+        );
     }
 
     fn add(&mut self, observe: bool, new: Worst) {
@@ -249,7 +274,8 @@ fn take(slots: &AtomicU32, allowed: u32) -> Result<(), u32> {
 impl Core {
     /// How long a caller refused for concurrency is asked to wait: as long as the tool's calls took lately.
     pub(super) fn concurrency_wait(&self, tool: u32) -> Wait {
-        let median = if tool > ToolId::OVERFLOW.0 { self.tools.get(ToolId(tool)).median_ns() } else { 0 };
+        let median =
+            if tool > ToolId::OVERFLOW.0 { self.tools.get(ToolId(tool)).median_ns() } else { 0 };
         Wait::estimated(median.max(LEAST_CONCURRENCY_WAIT_NS))
     }
 

@@ -28,7 +28,10 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 /// The spellings that a typing error is corrected to; one-letter ones would match any typing error.
-const SUGGESTED: &[&str] = &["ms", "min", "sec", "second", "seconds", "minute", "minutes", "hr", "hour", "hours", "day", "days"];
+const SUGGESTED: &[&str] = &[
+    "min", "ms", "sec", "second", "seconds", "minute", "minutes", "hr", "hour", "hours", "day",
+    "days",
+];
 
 /// What is wrong with the text of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,7 +131,12 @@ impl<'a> Part<'a> {
         (Self { end: middle, ..self }, Self { start: middle, ..self })
     }
 
-    fn error(self, kind: QuotaErrorKind, problem: impl Into<String>, hint: impl Into<String>) -> QuotaError {
+    fn error(
+        self,
+        kind: QuotaErrorKind,
+        problem: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> QuotaError {
         QuotaError {
             kind,
             text: self.whole.to_owned(),
@@ -189,7 +197,11 @@ pub(super) fn checked(count: u64, window: Duration) -> Result<Quota, QuotaError>
     }
     if window.is_zero() || window.subsec_nanos() % 1_000_000 != 0 {
         let problem = format!("window of {window:?}");
-        return Err(window_part.error(QuotaErrorKind::WindowOutOfRange, problem, "use whole milliseconds, at least 1ms"));
+        return Err(window_part.error(
+            QuotaErrorKind::WindowOutOfRange,
+            problem,
+            "use whole milliseconds, at least 1ms",
+        ));
     }
     in_range(Part::all(&shown), window_part, count, window.as_nanos())
 }
@@ -202,7 +214,11 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
         return Err(empty(part));
     }
     let Some(slash) = part.text().find('/') else {
-        return Err(part.error(NoWindow, format!("no window in `{}`", part.text()), "write a count per window, like 100/min"));
+        return Err(part.error(
+            NoWindow,
+            format!("no window in `{}`", part.text()),
+            "write a count per window, like 100/min",
+        ));
     };
     let (count_part, after) = part.split_at(slash);
     let count_part = count_part.trim();
@@ -220,11 +236,16 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
                 text => format!("bad count `{text}`"),
             };
             let part = if count_part.text().is_empty() { part } else { count_part };
-            return Err(part.error(BadCount, problem, "write a whole number of calls, like 100/min"));
+            return Err(part.error(
+                BadCount,
+                problem,
+                "write a whole number of calls, like 100/min",
+            ));
         }
     };
 
-    let letters = window_part.text().find(|c: char| c.is_alphabetic()).unwrap_or(window_part.text().len());
+    let letters =
+        window_part.text().find(|c: char| c.is_alphabetic()).unwrap_or(window_part.text().len());
     let (n_part, unit_part) = window_part.split_at(letters);
     let n_part = n_part.trim();
     let n = match n_part.number() {
@@ -233,7 +254,11 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
         Some(None) => return Err(too_long(window_part)),
         _ => {
             let problem = format!("bad window length `{}`", n_part.text());
-            return Err(n_part.error(BadWindow, problem, "write a whole number of units, at least 1, like 100/90s"));
+            return Err(n_part.error(
+                BadWindow,
+                problem,
+                "write a whole number of units, at least 1, like 100/90s",
+            ));
         }
     };
     if unit_part.text().is_empty() {
@@ -242,12 +267,21 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
     }
     let Some((_, unit)) = UNITS.iter().find(|(name, _)| *name == unit_part.text()) else {
         let hint = format!("use ms, s, min, h or d{}", did_you_mean(unit_part.text(), SUGGESTED));
-        return Err(unit_part.error(UnknownUnit, format!("unknown unit `{}`", unit_part.text()), hint));
+        return Err(unit_part.error(
+            UnknownUnit,
+            format!("unknown unit `{}`", unit_part.text()),
+            hint,
+        ));
     };
     in_range(part, window_part, count, u128::from(n) * u128::from(*unit))
 }
 
-fn in_range(whole: Part<'_>, window_part: Part<'_>, count: u64, window_ns: u128) -> Result<Quota, QuotaError> {
+fn in_range(
+    whole: Part<'_>,
+    window_part: Part<'_>,
+    count: u64,
+    window_ns: u128,
+) -> Result<Quota, QuotaError> {
     if window_ns > Quota::MAX_WINDOW.as_nanos() {
         return Err(too_long(window_part));
     }
@@ -263,7 +297,11 @@ fn empty(part: Part<'_>) -> QuotaError {
 }
 
 fn zero_count(part: Part<'_>) -> QuotaError {
-    part.error(QuotaErrorKind::ZeroCount, "count of 0", "the count is at least 1; to stop calls altogether, suspend the agent or the tenant")
+    part.error(
+        QuotaErrorKind::ZeroCount,
+        "count of 0",
+        "the count is at least 1; to stop calls altogether, suspend the agent or the tenant",
+    )
 }
 
 fn too_fast(part: Part<'_>, problem: &str) -> QuotaError {
@@ -271,9 +309,17 @@ fn too_fast(part: Part<'_>, problem: &str) -> QuotaError {
 }
 
 fn too_long(part: Part<'_>) -> QuotaError {
-    part.error(QuotaErrorKind::WindowOutOfRange, format!("window `{}` too long", part.text()), "the longest window is 366d")
+    part.error(
+        QuotaErrorKind::WindowOutOfRange,
+        format!("window `{}` too long", part.text()),
+        "the longest window is 366d",
+    )
 }
 
 fn too_many(part: Part<'_>) -> QuotaError {
-    part.error(QuotaErrorKind::TooMany, "too many quotas", format!("one limit carries at most {}", Quotas::MAX))
+    part.error(
+        QuotaErrorKind::TooMany,
+        "too many quotas",
+        format!("one limit carries at most {}", Quotas::MAX),
+    )
 }

@@ -1,0 +1,10 @@
+//! What must be proven of the limits, each on injected time; one module for each proof.
+
+mod identities;
+mod model;
+mod permits;
+mod races;
+mod tenants;
+mod waiting;
+mod windows;
+mod world;

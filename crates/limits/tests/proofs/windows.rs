@@ -1,0 +1,116 @@
+//! 1. A strict window never admits more than its count in any trailing window: whatever the phase, through reloads.
+
+use proptest::prelude::*;
+use sluicegate_limits::{Algorithm, Place};
+
+use crate::world::{BUCKET, STRICT, World, limit, rate, rules};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How many of the admissions (time, cost) lie in the window that ends at `now`.
+fn trailing(admitted: &[(u64, u64)], now: u64, window: u64) -> u64 {
+    admitted.iter().rev().take_while(|(at, _)| at + window > now).map(|(_, cost)| cost).sum()
+}
+
+/// Steps that meet the edges of a second and of its sixtieths as often as the middle.
+fn step() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(SECOND - 1),
+        Just(SECOND),
+        Just(SECOND / 60),
+        Just(SECOND / 60 + 1),
+        0..SECOND / 30,
+        0..2 * SECOND,
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_trailing_window_holds_more_than_the_count_in_force(
+        counts in prop::collection::vec(prop_oneof![1..20_u64, 990..1_010_u64, 1_000..5_000_u64], 1..4),
+        steps in prop::collection::vec((step(), 0..4_usize, 1..900_u32, 1..12_usize), 1..60),
+    ) {
+        let world = World::new();
+        let caller = world.caller("acme", "a", "t");
+        let (mut now, mut admitted) = (0, Vec::new());
+        for (wait, policy, cost, calls) in steps {
+            world.wait(wait);
+            now += wait;
+            let count = counts[policy % counts.len()];
+            let cost = cost.min(count as u32);
+            let rules = rules(vec![rate(Place::Tenant, limit(STRICT, &format!("{count}/s")))], vec![], cost);
+            for _ in 0..calls {
+                if world.admit(&caller, &rules).is_ok() {
+                    admitted.push((now, u64::from(cost)));
+                    prop_assert!(trailing(&admitted, now, SECOND) <= count);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reload_admits_no_more_than_the_larger_limit_allows_in_any_window(
+        policies in prop::collection::vec((any::<bool>(), 1..40_u64), 2),
+        reload in 0..40_usize,
+        steps in prop::collection::vec((step(), 1..30_usize), 40),
+    ) {
+        let world = World::new();
+        let caller = world.caller("acme", "a", "t");
+        let both = [0, 1].map(|i| {
+            let (strict, count) = policies[i];
+            limit(if strict { STRICT } else { BUCKET }, &format!("{count}/s"))
+        });
+        let (mut now, mut admitted) = (0, Vec::new());
+        for (i, (wait, calls)) in steps.into_iter().enumerate() {
+            world.wait(wait);
+            now += wait;
+            let rules = rules(vec![rate(Place::Agent, both[usize::from(i >= reload)])], vec![], 1);
+            for _ in 0..calls {
+                if world.admit(&caller, &rules).is_ok() {
+                    admitted.push((now, 1));
+                }
+            }
+        }
+        let [old, new] = both;
+        // A bucket knows how much is in use but not when it was used: what refilled before the reload is not known to
+        // a window that follows it.
+        let refilled = if old.algorithm() == Algorithm::TokenBucket { old.quota().count() } else { 0 };
+        let most = old.worst_case_in_any_window().max(new.worst_case_in_any_window()).max(new.quota().count() + refilled);
+        for (at, _) in &admitted {
+            prop_assert!(trailing(&admitted, at + SECOND - 1, SECOND) <= most, "more than {} at {}", most, at);
+        }
+    }
+}
+
+#[test]
+fn a_call_in_the_last_moment_of_one_window_counts_in_the_next() {
+    for count in [100_u64, 2_000] {
+        let world = World::new();
+        let caller = world.caller("acme", "a", "t");
+        let rules =
+            rules(vec![rate(Place::Tenant, limit(STRICT, &format!("{count}/s")))], vec![], 1);
+        world.wait(SECOND - 1);
+        let first = (0..2 * count).filter(|_| world.admit(&caller, &rules).is_ok()).count() as u64;
+        world.wait(2);
+        let second = (0..2 * count).filter(|_| world.admit(&caller, &rules).is_ok()).count();
+        assert_eq!((first, second), (count, 0));
+    }
+}
+
+#[test]
+fn a_large_window_admits_at_most_a_sixtieth_less_than_asked() {
+    let world = World::new();
+    let caller = world.caller("acme", "a", "t");
+    let rules = rules(vec![rate(Place::Tenant, limit(STRICT, "6000/min"))], vec![], 1);
+    // As fast as allowed for ten minutes, in steps of 10 ms.
+    let mut admitted = 0;
+    for _ in 0..60_000 {
+        world.wait(SECOND / 100);
+        while world.admit(&caller, &rules).is_ok() {
+            admitted += 1;
+        }
+    }
+    assert!((59_000..=66_000).contains(&admitted), "{admitted} of 60000");
+}

@@ -1,0 +1,161 @@
+//! Compares Sluicegate with a bare server of the official SDK: the same tool, the same load, in turn, on loopback.
+//!
+//! `cargo run --release -p sluicegate-tests --bin bench`. The load generator shares the machine with the server, so the
+//! server's CPU time per call is the figure that counts; calls per second stand beside it. Every answer's body is checked.
+//! Limits are set so that nothing is ever refused, except in the row that measures refusals.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+mod bare;
+mod gated;
+mod load;
+mod process;
+
+use process::Contender;
+
+const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--json]";
+
+/// How the comparison is run.
+struct Options {
+    rounds: usize,
+    seconds: u64,
+    connections: usize,
+    json: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        // The servers are processes of their own, so that their CPU time can be told from the load's.
+        Some("serve-bare") => return bare::serve().await,
+        Some("serve-gated") => return gated::serve().await,
+        _ => {}
+    }
+    let options = Options::parse(&arguments).ok_or(USAGE)?;
+    compare(&options).await
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Option<Self> {
+        let mut options = Self { rounds: 5, seconds: 3, connections: 16, json: false };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--rounds" => options.rounds = arguments.next()?.parse().ok()?,
+                "--seconds" => options.seconds = arguments.next()?.parse().ok()?,
+                "--connections" => options.connections = arguments.next()?.parse().ok()?,
+                "--json" => options.json = true,
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+/// One row of the table: a server and what it is asked.
+struct Row {
+    name: &'static str,
+    server: usize,
+    request: load::Request,
+    samples: Vec<load::Sample>,
+}
+
+async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let bare = Contender::start("serve-bare").await?;
+    let gated = Contender::start("serve-gated").await?;
+    let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
+    let mut rows = Vec::new();
+    for era in [load::Era::Legacy, load::Era::Modern] {
+        rows.push(Row::new(
+            era.label("bare rmcp", "bare rmcp, 2026-07-28"),
+            0,
+            load::Request::echo(&bare, None, era),
+        ));
+        let echo = load::Request::echo(&gated, Some(served), era);
+        rows.push(Row::new(era.label("sluicegate", "sluicegate, 2026-07-28"), 1, echo));
+        let limited = load::Request::limited(&gated, refused, era);
+        rows.push(Row::new(
+            era.label("sluicegate, refusing", "sluicegate, refusing, 2026-07-28"),
+            1,
+            limited,
+        ));
+    }
+    let servers = [&bare, &gated];
+    for row in &rows {
+        load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1))
+            .await?;
+    }
+    for round in 1..=options.rounds {
+        for row in &mut rows {
+            let length = Duration::from_secs(options.seconds);
+            row.samples.push(
+                load::run(servers[row.server], &row.request, options.connections, length).await?,
+            );
+        }
+        writeln!(std::io::stderr(), "round {round} of {}", options.rounds)?;
+    }
+    print(&rows, options)?;
+    Ok(())
+}
+
+impl Row {
+    fn new(name: &'static str, server: usize, request: load::Request) -> Self {
+        Self { name, server, request, samples: Vec::new() }
+    }
+
+    fn median(&self, figure: impl Fn(&load::Sample) -> f64) -> f64 {
+        let mut figures: Vec<_> = self.samples.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[figures.len() / 2]
+    }
+
+    fn calls_per_second(&self) -> f64 {
+        self.median(load::Sample::calls_per_second)
+    }
+
+    fn cpu_micros(&self) -> f64 {
+        self.median(load::Sample::cpu_micros_per_call)
+    }
+}
+
+fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    // Each era is compared with the bare server of its own.
+    let ratios = |row: &Row| {
+        let at = rows.iter().position(|other| std::ptr::eq(other, row)).unwrap_or_default();
+        let base = &rows[at - at % 3];
+        (row.calls_per_second() / base.calls_per_second(), row.cpu_micros() / base.cpu_micros())
+    };
+    if options.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                let (calls, cpu) = ratios(row);
+                serde_json::json!({ "row": row.name, "calls_per_second": row.calls_per_second(),
+                "cpu_micros_per_call": row.cpu_micros(), "calls_ratio": calls, "cpu_ratio": cpu })
+            })
+            .collect();
+        return writeln!(out, "{}", serde_json::Value::from(rows));
+    }
+    writeln!(
+        out,
+        "| server | calls/s | vs bare | CPU per call | vs bare |\n|---|---|---|---|---|"
+    )?;
+    for row in rows {
+        let (calls, cpu) = ratios(row);
+        writeln!(
+            out,
+            "| {} | {:.0} | {calls:.2}x | {:.1} us | {cpu:.2}x |",
+            row.name,
+            row.calls_per_second(),
+            row.cpu_micros()
+        )?;
+    }
+    writeln!(
+        out,
+        "\nMedians of {} interleaved rounds of {} s, {} connections.",
+        options.rounds, options.seconds, options.connections
+    )
+}

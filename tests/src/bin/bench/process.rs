@@ -1,0 +1,46 @@
+//! A server under load, as a process whose CPU time can be read.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+/// Clock ticks per second in /proc; Linux has had 100 on every platform for decades.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// A running server.
+pub(crate) struct Contender {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) keys: Vec<String>,
+}
+
+impl Contender {
+    /// Starts this program again as a server and waits until it has said where it listens.
+    pub(crate) async fn start(role: &str) -> Result<Self, Box<dyn Error>> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let mut child = command.arg(role).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+        let mut said = Vec::new();
+        let expected = if role == "serve-gated" { 3 } else { 1 };
+        while said.len() < expected {
+            said.push(lines.next_line().await?.ok_or("the server ended")?);
+        }
+        let address = said.remove(0).parse()?;
+        Ok(Self { child, address, keys: said })
+    }
+
+    /// User and system time that the process has used so far.
+    pub(crate) fn cpu_time(&self) -> Result<Duration, Box<dyn Error>> {
+        let pid = self.child.id().ok_or("the server ended")?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The second field is the command in parentheses and may hold anything.
+        let (_, fields) = stat.rsplit_once(')').ok_or("unreadable /proc")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let (user, system): (u64, u64) = (fields[11].parse()?, fields[12].parse()?);
+        Ok(Duration::from_millis((user + system) * 1_000 / TICKS_PER_SECOND))
+    }
+}

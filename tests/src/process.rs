@@ -1,0 +1,104 @@
+//! A server of its own process: the testbed, or any binary with the same command line.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
+
+use crate::database::Database;
+
+/// A running server process; it is killed when the test is over.
+#[derive(Debug)]
+pub struct ServerProcess {
+    child: Child,
+    endpoint: String,
+    log: Arc<Mutex<String>>,
+}
+
+impl ServerProcess {
+    /// Starts `serve` on a free port, with these settings (`LOG`, `LIMIT_TENANT`, …).
+    ///
+    /// # Panics
+    /// When it has not said within ten seconds where it listens.
+    pub async fn start(
+        program: &Path,
+        database: &Database,
+        data: &Path,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let mut command = Command::new(program);
+        command.arg("--data").arg(data).args([
+            "--database-url",
+            &database.url(),
+            "serve",
+            "--bind",
+            "127.0.0.1:0",
+        ]);
+        command.env("SLUICEGATE_LOG_FORMAT", "json");
+        for (name, value) in settings {
+            command.env(format!("SLUICEGATE_{name}"), value);
+        }
+        let mut child =
+            command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a log")).lines();
+        let log = Arc::new(Mutex::new(String::new()));
+        let endpoint = async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                append(&log, &line).await;
+                let endpoint = serde_json::from_str::<Value>(&line)
+                    .ok()
+                    .and_then(|line| line["fields"]["endpoint"].as_str().map(str::to_owned));
+                if let Some(endpoint) = endpoint {
+                    return endpoint;
+                }
+            }
+            panic!("the server ended: {}", log.lock().await);
+        };
+        let endpoint = tokio::time::timeout(Duration::from_secs(10), endpoint)
+            .await
+            .expect("it says where it listens");
+        let rest = Arc::clone(&log);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                append(&rest, &line).await;
+            }
+        });
+        Self { child, endpoint, log }
+    }
+
+    /// Where MCP is served.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
+    }
+
+    /// Everything that was logged so far.
+    pub async fn log(&self) -> String {
+        self.log.lock().await.clone()
+    }
+
+    /// Tells the process to end, as a supervisor does, and waits for it.
+    ///
+    /// # Panics
+    /// When it does not end within ten seconds, or not well.
+    pub async fn terminate(mut self) {
+        let pid = self.child.id().expect("it runs").to_string();
+        let told = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
+        assert!(told.success());
+        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait())
+            .await
+            .expect("it ends");
+        assert!(ended.expect("it is waited for").success());
+    }
+}
+
+async fn append(log: &Mutex<String>, line: &str) {
+    let mut log = log.lock().await;
+    log.push_str(line);
+    log.push('\n');
+}
