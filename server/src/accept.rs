@@ -48,11 +48,7 @@ pub(crate) async fn serve(
     drop(listener);
     let left = open.count();
     if tokio::time::timeout(drain, open.shutdown()).await.is_err() {
-        tracing::warn!(
-            connections = left,
-            ?drain,
-            "connections were still busy at the end of the drain and are cut"
-        );
+        tracing::warn!(connections = left, ?drain, "connections were still busy at the end of the drain and are cut");
     }
 }
 

@@ -52,8 +52,6 @@ impl Caller {
 impl FromCall for Caller {
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let caller = call.context.extensions().get::<Self>();
-        caller.cloned().ok_or_else(|| {
-            ToolError::new("this tool needs to know its caller, and the call names none")
-        })
+        caller.cloned().ok_or_else(|| ToolError::new("this tool needs to know its caller, and the call names none"))
     }
 }

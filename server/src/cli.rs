@@ -81,8 +81,7 @@ fn run_with(server: Server, arguments: impl IntoIterator<Item = OsString>) -> Ex
     let about = format!("The MCP server `{}`.", server.name());
     let without_demo = server.demo().is_none();
     let command = Arguments::command().about(about);
-    let command = command
-        .mut_subcommand("serve", |serve| serve.mut_arg("demo", |demo| demo.hide(without_demo)));
+    let command = command.mut_subcommand("serve", |serve| serve.mut_arg("demo", |demo| demo.hide(without_demo)));
     let matches = command.get_matches_from(arguments);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match execute(server, arguments) {
@@ -103,11 +102,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
         _ => None,
     };
     let overrides = Overrides { bind, data, database_url };
-    let settings = Settings::load_with_data(
-        config.as_deref(),
-        &overrides,
-        server.data_folder().map(PathBuf::as_path),
-    )?;
+    let settings = Settings::load_with_data(config.as_deref(), &overrides, server.data_folder().map(PathBuf::as_path))?;
     let serves = matches!(command, Command::Serve(_));
     log_to_stderr(&settings, serves)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -141,17 +136,13 @@ impl Desk {
 
 /// The name of the account that runs the command, for the audit log.
 fn account() -> String {
-    ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "unknown".to_owned())
+    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Logs go to standard error: standard output belongs to results and to the stdio transport. Commands log warnings only.
 fn log_to_stderr(settings: &Settings, serves: bool) -> anyhow::Result<()> {
     let filter = if serves { settings.log.as_str() } else { "warn" };
-    let filter =
-        EnvFilter::try_new(filter).with_context(|| format!("log: `{filter}` is not a filter"))?;
+    let filter = EnvFilter::try_new(filter).with_context(|| format!("log: `{filter}` is not a filter"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that has set up its own logging keeps it.
     let _ = match settings.log_format {

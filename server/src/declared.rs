@@ -108,17 +108,10 @@ impl DeclaredText {
     /// # Errors
     /// The parser's message; tools written with the macros have been checked when they were compiled.
     pub(crate) fn read(self) -> Result<Declaration, Box<dyn std::error::Error + Send + Sync>> {
-        let algorithm = self
-            .algorithm
-            .as_deref()
-            .map(str::parse)
-            .transpose()?
-            .unwrap_or(Algorithm::TokenBucket);
-        let quotas =
-            self.rate_limit.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
+        let algorithm = self.algorithm.as_deref().map(str::parse).transpose()?.unwrap_or(Algorithm::TokenBucket);
+        let quotas = self.rate_limit.iter().map(|text| text.parse()).collect::<Result<Vec<_>, _>>()?;
         let quotas = if quotas.is_empty() { None } else { Some(Quotas::new(quotas)?) };
-        let rates =
-            quotas.iter().flatten().map(|quota| RateLimit::new(*quota, self.burst, algorithm));
+        let rates = quotas.iter().flatten().map(|quota| RateLimit::new(*quota, self.burst, algorithm));
         let rates = rates.collect::<Result<Vec<_>, _>>()?;
         rates.iter().try_for_each(|rate| rate.check_cost(self.cost))?;
         Ok(Declaration {
@@ -127,12 +120,7 @@ impl DeclaredText {
             cost: self.cost,
             concurrency: self.concurrency.map(|cap| cap.to_string().parse()).transpose()?,
             timeout: self.timeout_ms.map(Duration::from_millis),
-            priority: self
-                .priority
-                .as_deref()
-                .map(str::parse)
-                .transpose()?
-                .unwrap_or(Priority::Normal),
+            priority: self.priority.as_deref().map(str::parse).transpose()?.unwrap_or(Priority::Normal),
             scopes: self.scopes,
         })
     }

@@ -74,12 +74,7 @@ impl Gate {
         if self.draining.is_cancelled() {
             return Err(Refusal::Unavailable("The server is shutting down."));
         }
-        let admitted = self.admission.admit(
-            &arrived.principal,
-            &arrived.policy,
-            &parts.method,
-            &envelope.kind,
-        )?;
+        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, &parts.method, &envelope.kind)?;
         let fields = admitted.fields();
         let ticket = admitted.into_ticket(trip, arrived, &self.meter);
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
@@ -130,12 +125,10 @@ impl Trip {
     }
 
     fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
-        let text =
-            |value: &'a Option<HeaderValue>| value.as_ref().and_then(|value| value.to_str().ok());
+        let text = |value: &'a Option<HeaderValue>| value.as_ref().and_then(|value| value.to_str().ok());
         Peer {
             id: envelope.and_then(|envelope| envelope.id),
-            version: text(&self.version)
-                .or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
+            version: text(&self.version).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
             user_agent: text(&self.user_agent).unwrap_or_default(),
             is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
         }

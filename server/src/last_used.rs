@@ -32,11 +32,7 @@ impl LastUsed {
             if !batch.is_empty()
                 && let Err(error) = control.keys().record_uses(&actor, &batch).await
             {
-                tracing::warn!(
-                    ?error,
-                    keys = batch.len(),
-                    "the last use of API keys could not be written"
-                );
+                tracing::warn!(?error, keys = batch.len(), "the last use of API keys could not be written");
             }
             if last {
                 return;

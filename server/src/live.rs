@@ -45,10 +45,7 @@ pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: Ca
     let listener = match listen(&path).await {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(
-                ?error,
-                "the control socket is not available: the command line cannot ask this server"
-            );
+            tracing::warn!(?error, "the control socket is not available: the command line cannot ask this server");
             return;
         }
     };
@@ -68,7 +65,7 @@ pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: Ca
             match tokio::time::timeout(PATIENCE, answer(stream, &explainer)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::debug!(?error, "a question on the control socket was not answered")
+                    tracing::debug!(?error, "a question on the control socket was not answered");
                 }
                 Err(_) => tracing::debug!("a question on the control socket took too long"),
             }
@@ -83,12 +80,9 @@ async fn listen(path: &Path) -> anyhow::Result<UnixListener> {
         anyhow::bail!("another server uses the data folder of {}", path.display());
     }
     if path.exists() {
-        tokio::fs::remove_file(path)
-            .await
-            .with_context(|| format!("removing {}", path.display()))?;
+        tokio::fs::remove_file(path).await.with_context(|| format!("removing {}", path.display()))?;
     }
-    let listener =
-        UnixListener::bind(path).with_context(|| format!("opening {}", path.display()))?;
+    let listener = UnixListener::bind(path).with_context(|| format!("opening {}", path.display()))?;
     tokio::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).await?;
     Ok(listener)
 }
@@ -120,10 +114,7 @@ async fn answer(stream: UnixStream, explainer: &Explainer) -> anyhow::Result<()>
 ///
 /// # Errors
 /// What the server answered instead.
-pub(crate) async fn explain(
-    socket: &Path,
-    question: Question,
-) -> anyhow::Result<Option<Explanation>> {
+pub(crate) async fn explain(socket: &Path, question: Question) -> anyhow::Result<Option<Explanation>> {
     match ask(socket, &Ask::Explain(question)).await? {
         None => Ok(None),
         Some(Answer::Explanation(explanation)) => Ok(Some(explanation)),

@@ -58,25 +58,17 @@ impl Meter {
         );
     }
 
-    pub(crate) fn refused(
-        &self,
-        refusal: &Refusal,
-        request_id: &str,
-        principal: Option<&Principal>,
-    ) {
+    pub(crate) fn refused(&self, refusal: &Refusal, request_id: &str, principal: Option<&Principal>) {
         let Some(Principal { caller, .. }) = principal else {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;
         };
-        let count =
-            self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
+        let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
         if count != 1 && !count.is_multiple_of(SAMPLE) {
             return;
         }
         let (scope, tool) = match refusal {
-            Refusal::Throttled(throttled) => {
-                (Some(throttled.scope.as_str()), throttled.tool.as_deref())
-            }
+            Refusal::Throttled(throttled) => (Some(throttled.scope.as_str()), throttled.tool.as_deref()),
             _ => (None, None),
         };
         tracing::info!(

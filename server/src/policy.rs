@@ -7,8 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluicegate_control::{
-    AgentId, KeyId, LimitEntry, LimitKindName, PolicyDelta, Revision, Target, TenantId,
-    TenantPolicy, Tombstone,
+    AgentId, KeyId, LimitEntry, LimitKindName, PolicyDelta, Revision, Target, TenantId, TenantPolicy, Tombstone,
 };
 
 pub(crate) mod baseline;
@@ -69,11 +68,8 @@ impl Snapshot {
 
     /// The entry in force for a target. A temporary entry lies over the lasting one until it ends.
     pub(crate) fn entry(&self, target: &Target, kind: LimitKindName) -> Option<&Arc<LimitEntry>> {
-        let of_kind = || {
-            self.limits.get(target).into_iter().flatten().filter(|entry| entry.kind.name() == kind)
-        };
-        let temporary =
-            of_kind().find(|entry| entry.expires_at.is_some() && entry.is_in_force(self.made_at));
+        let of_kind = || self.limits.get(target).into_iter().flatten().filter(|entry| entry.kind.name() == kind);
+        let temporary = of_kind().find(|entry| entry.expires_at.is_some() && entry.is_in_force(self.made_at));
         temporary.or_else(|| of_kind().find(|entry| entry.expires_at.is_none()))
     }
 
@@ -90,9 +86,7 @@ impl Snapshot {
         next.generation = self.generation + 1;
         next.made_at = now_ms;
         next.changed_keys.retain(|_, (_, at)| *at + CHANGES_KEPT_MS > now_ms);
-        next.changed_keys.extend(
-            delta.credentials_changed.into_iter().map(|key| (key, (delta.revision, now_ms))),
-        );
+        next.changed_keys.extend(delta.credentials_changed.into_iter().map(|key| (key, (delta.revision, now_ms))));
         delta.deleted.iter().for_each(|tombstone| next.bury(*tombstone));
         next.tenants.extend(delta.tenants.into_iter().map(|tenant| (tenant.id, Arc::new(tenant))));
         for agent in delta.agents {

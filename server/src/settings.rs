@@ -137,17 +137,14 @@ impl Settings {
         default_data: Option<&Path>,
     ) -> Result<Self, SettingsError> {
         let dotenv = match dotenvy::from_path_iter(Path::new(".env")) {
-            Ok(pairs) => pairs
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|error| SettingsError(format!(".env: {error}")))?,
+            Ok(pairs) => {
+                pairs.collect::<Result<Vec<_>, _>>().map_err(|error| SettingsError(format!(".env: {error}")))?
+            }
             Err(_) => Vec::new(),
         };
         let file = match config {
             Some(path) if !path.exists() => {
-                return Err(SettingsError(format!(
-                    "configuration file {} does not exist",
-                    path.display()
-                )));
+                return Err(SettingsError(format!("configuration file {} does not exist", path.display())));
             }
             Some(path) => path,
             None => Path::new("sluicegate.toml"),
@@ -163,13 +160,12 @@ impl Settings {
         overrides: &Overrides,
     ) -> Result<Self, SettingsError> {
         use figment::providers::{Format, Serialized, Toml};
-        let default_data =
-            Overrides { data: default_data.map(Path::to_owned), ..Overrides::default() };
+        let default_data = Overrides { data: default_data.map(Path::to_owned), ..Overrides::default() };
         let settings: Self = Figment::from(Defaults)
             .merge(Serialized::defaults(default_data))
             .merge(Toml::file(file))
-            .merge(Variables::new(".env", dotenv))
-            .merge(Variables::new("environment", environment))
+            .merge(Variables::new(".env", dotenv)?)
+            .merge(Variables::new("environment", environment)?)
             .merge(Serialized::defaults(overrides))
             .extract()
             .map_err(|error| SettingsError::from(&error))?;
@@ -187,8 +183,7 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), SettingsError> {
-        if self.auth == AuthMode::None && !self.bind.ip().is_loopback() && !self.auth_none_anywhere
-        {
+        if self.auth == AuthMode::None && !self.bind.ip().is_loopback() && !self.auth_none_anywhere {
             return Err(SettingsError(format!(
                 "auth = \"none\" lets everybody on {} in: listen on a loopback address, use auth = \"keys\", or set auth_none_anywhere = true",
                 self.bind
@@ -222,10 +217,7 @@ pub struct SettingsError(pub(crate) String);
 impl From<&figment::Error> for SettingsError {
     fn from(error: &figment::Error) -> Self {
         let setting = error.path.join(".");
-        let source = error
-            .metadata
-            .as_ref()
-            .map_or_else(String::new, |metadata| format!(" ({})", metadata.name));
+        let source = error.metadata.as_ref().map_or_else(String::new, |metadata| format!(" ({})", metadata.name));
         Self(if setting.is_empty() {
             format!("{}{source}", error.kind)
         } else {
@@ -242,10 +234,7 @@ impl Provider for Defaults {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let dict = SETTINGS
-            .iter()
-            .map(|setting| (setting.name.to_owned(), typed(setting.default)))
-            .collect();
+        let dict = SETTINGS.iter().map(|setting| (setting.name.to_owned(), typed(setting.default))).collect();
         Ok(Profile::Default.collect(dict))
     }
 }
@@ -265,21 +254,23 @@ struct Variables {
 }
 
 impl Variables {
-    fn new(source: &'static str, pairs: impl IntoIterator<Item = (String, String)>) -> Self {
+    /// Takes the settings among the pairs. One that only looks like a setting is an error: it was meant to be one.
+    fn new(
+        source: &'static str,
+        pairs: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, SettingsError> {
         let mut values = Dict::new();
-        for (variable, text) in
-            pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_"))
-        {
-            match SETTINGS.iter().find(|setting| setting.variable() == variable) {
-                Some(setting) => drop(values.insert(setting.name.to_owned(), typed(&text))),
-                None if OTHER_VARIABLES.contains(&&*variable)
-                    || variable.starts_with("SLUICEGATE_TEST_") => {}
-                None => {
-                    tracing::warn!(%variable, source, "not a setting, ignored; .env.example lists all of them")
-                }
+        for (variable, text) in pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
+            if OTHER_VARIABLES.contains(&&*variable) || variable.starts_with("SLUICEGATE_TEST_") {
+                continue;
             }
+            let setting = SETTINGS.iter().find(|setting| setting.variable() == variable);
+            let setting = setting.ok_or_else(|| {
+                SettingsError(format!("{variable} ({source}) is not a setting; .env.example lists all of them"))
+            })?;
+            values.insert(setting.name.to_owned(), typed(&text));
         }
-        Self { source, values }
+        Ok(Self { source, values })
     }
 }
 
@@ -301,10 +292,7 @@ fn typed(text: &str) -> Value {
     if let Ok(number) = text.parse::<i64>() {
         return Value::from(number);
     }
-    text.parse::<f64>()
-        .ok()
-        .filter(|number| number.is_finite())
-        .map_or_else(|| Value::from(text), Value::from)
+    text.parse::<f64>().ok().filter(|number| number.is_finite()).map_or_else(|| Value::from(text), Value::from)
 }
 
 /// The text of `.env.example`: every setting, commented out, with its default and help.
@@ -329,17 +317,9 @@ pub fn env_example() -> String {
 fn configuration_table() -> String {
     let mut text = String::from("| setting | variable | default | meaning |\n|---|---|---|---|\n");
     for setting in SETTINGS {
-        let default = if setting.default.is_empty() {
-            String::new()
-        } else {
-            format!("`{}`", setting.default)
-        };
+        let default = if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
         let help: String = setting.help.concat();
-        text.push_str(&format!(
-            "| `{}` | `{}` | {default} |{help} |\n",
-            setting.name,
-            setting.variable()
-        ));
+        text.push_str(&format!("| `{}` | `{}` | {default} |{help} |\n", setting.name, setting.variable()));
     }
     text
 }

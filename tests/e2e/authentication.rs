@@ -10,10 +10,7 @@ use sluicegate_tests::{Answer, Client, Database, TestServer, on_both_databases};
 
 fn assert_unauthenticated(answer: &Answer) {
     assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(
-        answer.header("www-authenticate").expect("a challenge").starts_with("Bearer"),
-        "{answer:?}"
-    );
+    assert!(answer.header("www-authenticate").expect("a challenge").starts_with("Bearer"), "{answer:?}");
     assert!(answer.json().get("id").is_none(), "answered from the headers alone");
     assert_eq!(answer.error()["data"]["reason"], "unauthenticated");
 }
@@ -23,8 +20,7 @@ async fn echo(client: &Client) -> Answer {
 }
 
 fn only(tools: &[&str]) -> KeyScopes {
-    KeyScopes::new(tools.iter().map(|tool| tool.parse().expect("a pattern")).collect())
-        .expect("scopes")
+    KeyScopes::new(tools.iter().map(|tool| tool.parse().expect("a pattern")).collect()).expect("scopes")
 }
 
 on_both_databases! {

@@ -15,11 +15,7 @@ fn slow(client: &Client, ms: u64) -> impl Future<Output = sluicegate_tests::Answ
 async fn until_sleeping(server: &TestServer, calls: usize) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(5);
     while server.ran.sleeping() != calls {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "{} calls run, not {calls}",
-            server.ran.sleeping()
-        );
+        assert!(tokio::time::Instant::now() < deadline, "{} calls run, not {calls}", server.ran.sleeping());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

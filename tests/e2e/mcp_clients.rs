@@ -24,26 +24,18 @@ fn modern() -> ClientLifecycleMode {
 async fn over_http(server: &TestServer, era: ClientLifecycleMode) -> McpClient {
     let key = server.client("acme", "u-42").await.key().to_owned();
     let config = StreamableHttpClientTransportConfig::with_uri(server.endpoint()).auth_header(key);
-    ().serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), era)
-        .await
-        .expect("it connects")
+    ().serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), era).await.expect("it connects")
 }
 
 /// A server as a child process with a key in its environment.
 async fn over_stdio(database: &Database, era: ClientLifecycleMode) -> McpClient {
-    let control =
-        Control::connect(&database.url(), Default::default()).await.expect("the database opens");
+    let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
     control.migrate().await.expect("the database is migrated");
-    let (key, _) =
-        server::mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
+    let (key, _) = server::mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_testbed"));
-    command
-        .args(["--database-url", &database.url(), "serve", "--stdio", "--data"])
-        .arg(database.folder());
+    command.args(["--database-url", &database.url(), "serve", "--stdio", "--data"]).arg(database.folder());
     command.env("SLUICEGATE_API_KEY", key).stderr(Stdio::inherit());
-    ().serve_with_lifecycle(TokioChildProcess::new(command).expect("it starts"), era)
-        .await
-        .expect("it connects")
+    ().serve_with_lifecycle(TokioChildProcess::new(command).expect("it starts"), era).await.expect("it connects")
 }
 
 async fn export(client: &McpClient) -> Result<CallToolResult, ServiceError> {

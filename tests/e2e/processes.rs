@@ -18,10 +18,8 @@ async fn echo(client: &Client) -> u16 {
 
 /// The control plane from outside, as the command line has it, and a key.
 async fn control_and_key(database: &Database) -> (Control, String, KeyId) {
-    let control =
-        Control::connect(&database.url(), Default::default()).await.expect("the database opens");
-    let (key, id) =
-        mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
+    let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
+    let (key, id) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
     (control, key, id)
 }
 

@@ -146,9 +146,5 @@ async fn usage(server: &TestServer) -> serde_json::Value {
     let explanation = server.explain("acme", "u-42", "export").await;
     let limits = explanation["limits"].as_array().expect("a list").iter();
     let rates = limits.filter(|limit| limit["kind"] == "rate");
-    rates
-        .map(|limit| {
-            (limit["scope"].as_str().expect("a scope").to_owned(), limit["usage"]["used"].clone())
-        })
-        .collect()
+    rates.map(|limit| (limit["scope"].as_str().expect("a scope").to_owned(), limit["usage"]["used"].clone())).collect()
 }

@@ -14,13 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-resilience", &["sluicegate-mcp"]),
     (
         "sluicegate",
-        &[
-            "sluicegate-limits",
-            "sluicegate-macros",
-            "sluicegate-mcp",
-            "sluicegate-control",
-            "sluicegate-resilience",
-        ],
+        &["sluicegate-limits", "sluicegate-macros", "sluicegate-mcp", "sluicegate-control", "sluicegate-resilience"],
     ),
 ];
 
@@ -47,11 +41,8 @@ fn packages() -> Vec<(String, Vec<String>)> {
     let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
     let name = |value: &Value| value["name"].as_str().expect("a name").to_owned();
     // What is not published exists for tests, which may use all of the house.
-    let published = metadata["packages"]
-        .as_array()
-        .expect("packages")
-        .iter()
-        .filter(|package| package["publish"].is_null());
+    let published =
+        metadata["packages"].as_array().expect("packages").iter().filter(|package| package["publish"].is_null());
     let packages = published.map(|package| {
         let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
         let used = dependencies.filter(|dependency| dependency["kind"] != "dev");
@@ -64,8 +55,7 @@ fn packages() -> Vec<(String, Vec<String>)> {
 fn crates_of_the_house_use_only_what_the_arrows_allow() {
     for (package, dependencies) in packages() {
         let allowed = ARROWS.iter().find(|(name, _)| *name == package);
-        let (_, allowed) =
-            allowed.unwrap_or_else(|| panic!("{package} is not in the list of arrows"));
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{package} is not in the list of arrows"));
         for dependency in dependencies.iter().filter(|name| name.starts_with("sluicegate")) {
             assert!(allowed.contains(&&**dependency), "{package} may not use {dependency}");
         }
@@ -107,10 +97,7 @@ fn files_have_one_subject_and_modules_have_names() {
     for path in sources() {
         let shown = path.strip_prefix(root()).expect("inside").display();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        assert!(
-            !["mod", "utils", "util", "helpers", "common", "misc", "manager"].contains(&stem),
-            "{shown}"
-        );
+        assert!(!["mod", "utils", "util", "helpers", "common", "misc", "manager"].contains(&stem), "{shown}");
         let text = std::fs::read_to_string(&path).expect("a text");
         let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
         assert!(code <= 550, "{shown} has {code} lines without its tests and asks to be split");
@@ -120,12 +107,7 @@ fn files_have_one_subject_and_modules_have_names() {
 #[test]
 fn nothing_is_left_for_later() {
     // Put together here so that this file does not find itself.
-    let markers = [
-        ["TO", "DO"].concat(),
-        ["FIX", "ME"].concat(),
-        ["XX", "X:"].concat(),
-        ["for ", "now"].concat(),
-    ];
+    let markers = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["XX", "X:"].concat(), ["for ", "now"].concat()];
     for path in sources() {
         let text = std::fs::read_to_string(&path).expect("a text");
         for marker in &markers {

@@ -41,8 +41,7 @@ impl Reports {
         /// All must hold.
         filters: Vec<Filter>,
     ) -> String {
-        let froms: Vec<_> =
-            filters.iter().map(|filter| (filter.column.as_str(), filter.from)).collect();
+        let froms: Vec<_> = filters.iter().map(|filter| (filter.column.as_str(), filter.from)).collect();
         format!("{}{dataset} {format:?} {froms:?} {}", self.prefix, ctx.request_id())
     }
 }
@@ -53,8 +52,7 @@ fn export() -> sluicegate::Tool {
 
 #[tokio::test]
 async fn every_plain_parameter_is_one_argument_and_the_context_is_none() {
-    let arguments =
-        json!({ "dataset": "sales", "format": "csv", "filters": [{ "column": "n", "from": 3 }] });
+    let arguments = json!({ "dataset": "sales", "format": "csv", "filters": [{ "column": "n", "from": 3 }] });
     assert_eq!(text(&export(), arguments).await, r#"> sales Some(Csv) [("n", Some(3))] detached"#);
 }
 
@@ -109,10 +107,7 @@ async fn a_mistake_is_named_by_the_path_of_its_field() {
         refusal(&export(), wrong).await,
         r#"invalid arguments: filters[2].from: invalid type: string "x", expected u64"#
     );
-    assert_eq!(
-        refusal(&export(), json!({ "filters": [] })).await,
-        "invalid arguments: dataset: required, but missing"
-    );
+    assert_eq!(refusal(&export(), json!({ "filters": [] })).await, "invalid arguments: dataset: required, but missing");
     assert_eq!(
         refusal(&export(), json!({ "dataset": "sales", "format": "xls", "filters": [] })).await,
         "invalid arguments: format: unknown variant `xls`, expected `csv` or `parquet`"
@@ -125,11 +120,7 @@ async fn a_mistake_is_named_by_the_path_of_its_field() {
 
 #[tokio::test]
 async fn a_mistake_does_not_echo_a_whole_payload() {
-    let message = refusal(
-        &export(),
-        json!({ "dataset": "sales", "format": "é".repeat(100_000), "filters": [] }),
-    )
-    .await;
+    let message = refusal(&export(), json!({ "dataset": "sales", "format": "é".repeat(100_000), "filters": [] })).await;
     assert!(message.len() < 400, "{} bytes", message.len());
     assert!(message.ends_with('…'), "{message}");
 }
@@ -182,10 +173,7 @@ fn params_brings_the_schema_of_the_struct_along() {
     assert_eq!(search["type"], "object");
     assert_eq!(search["additionalProperties"], false);
     assert_eq!(search["required"], json!(["query"]));
-    assert_eq!(
-        search["properties"]["query"],
-        json!({ "type": "string", "description": "Words to look for." })
-    );
+    assert_eq!(search["properties"]["query"], json!({ "type": "string", "description": "Words to look for." }));
     assert_eq!(search["properties"]["limit"]["maximum"], 100);
     // A type that holds itself is found under `$defs`, not at the root, whose `properties` may be more than its own.
     assert_eq!(search["properties"]["within"]["anyOf"][0]["$ref"], "#/$defs/Search");
@@ -280,11 +268,7 @@ fn a_tool_without_arguments_has_the_empty_object_schema() {
 
 /// Any JSON at all, including what has no `type`.
 #[tool]
-async fn anything(
-    value: serde_json::Value,
-    map: std::collections::BTreeMap<String, u8>,
-    pair: (u8, bool),
-) -> String {
+async fn anything(value: serde_json::Value, map: std::collections::BTreeMap<String, u8>, pair: (u8, bool)) -> String {
     format!("{value} {map:?} {pair:?}")
 }
 

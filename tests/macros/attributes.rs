@@ -40,9 +40,6 @@ fn a_bare_tool_declares_nothing_and_tells_clients_nothing_of_limits() {
     let bare = tool::<bare>();
     let declared = declared(&bare);
     assert_eq!((declared.rates.len(), declared.cost, declared.timeout_ms), (0, 1, None));
-    assert_eq!(
-        (declared.burst, declared.algorithm, declared.per, declared.concurrency),
-        (None, None, None, None)
-    );
+    assert_eq!((declared.burst, declared.algorithm, declared.per, declared.concurrency), (None, None, None, None));
     assert_eq!((declared.priority, declared.scopes.len()), (None, 0));
 }

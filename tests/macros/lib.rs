@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use sluicegate::{
-    Call, CallContext, CallToolResult, FreeTool, JsonObject, Tool, ToolError, ToolSet,
-};
+use sluicegate::{Call, CallContext, CallToolResult, FreeTool, JsonObject, Tool, ToolError, ToolSet};
 
 /// The tools of a value.
 pub fn tools_of(set: impl ToolSet) -> Vec<Tool> {
@@ -30,11 +28,7 @@ pub async fn call(tool: &Tool, arguments: Value) -> Result<CallToolResult, ToolE
 }
 
 /// Calls a tool in a context.
-pub async fn call_in(
-    tool: &Tool,
-    arguments: Value,
-    context: CallContext,
-) -> Result<CallToolResult, ToolError> {
+pub async fn call_in(tool: &Tool, arguments: Value, context: CallContext) -> Result<CallToolResult, ToolError> {
     tool.run(Call::new(object(arguments), context)).await
 }
 

@@ -39,10 +39,7 @@ async fn json_is_structured_content_with_a_schema_and_the_same_as_text() {
 #[tokio::test]
 async fn output_that_is_no_object_keeps_its_schema_for_peers_that_know_it() {
     let tool = tool::<list>();
-    assert_eq!(
-        call(&tool, json!({})).await.expect("the call succeeds").structured_content,
-        Some(json!([1, 2]))
-    );
+    assert_eq!(call(&tool, json!({})).await.expect("the call succeeds").structured_content, Some(json!([1, 2])));
     assert_eq!(tool.output_schema().expect("a schema")["type"], "array");
 }
 
@@ -106,10 +103,7 @@ async fn blocks() -> Vec<ContentBlock> {
 #[tokio::test]
 async fn nothing_is_an_empty_result_and_blocks_are_sent_as_they_are() {
     assert_eq!(call(&tool::<unit>(), json!({})).await.expect("the call succeeds").content, vec![]);
-    assert_eq!(
-        call(&tool::<blocks>(), json!({})).await.expect("the call succeeds").content.len(),
-        2
-    );
+    assert_eq!(call(&tool::<blocks>(), json!({})).await.expect("the call succeeds").content.len(), 2);
 }
 
 #[tool]
@@ -131,8 +125,5 @@ async fn a_failure_is_text_for_the_model_and_a_source_for_the_log() {
     let source = std::error::Error::source(&error).expect("the source is kept");
     assert_eq!(source.to_string(), "invalid digit found in string");
     let result = error.into_result();
-    assert_eq!(
-        (result.is_error, text_of(&result).as_str()),
-        (Some(true), "the counter is unreadable")
-    );
+    assert_eq!((result.is_error, text_of(&result).as_str()), (Some(true), "the counter is unreadable"));
 }

@@ -34,10 +34,7 @@ fn the_doc_comment_is_the_description_and_its_first_line_the_title() {
     let echo = tool::<echo>();
     assert_eq!(echo.name(), "echo");
     assert_eq!(echo.title(), Some("Echo a text"));
-    assert_eq!(
-        echo.description(),
-        Some("Echo a text.\n\nExactly as it came:\n    indented lines too.")
-    );
+    assert_eq!(echo.description(), Some("Echo a text.\n\nExactly as it came:\n    indented lines too."));
     assert_eq!(echo.origin(), "macros::registration::echo");
 
     let renamed = tool::<renamed>();
@@ -170,8 +167,7 @@ fn two_tools_of_one_name_are_an_error_that_names_both() {
     #[tool(name = "echo")]
     async fn again() {}
 
-    let error =
-        Registry::new([tool::<echo>(), tool::<again>()]).expect_err("the name is taken twice");
+    let error = Registry::new([tool::<echo>(), tool::<again>()]).expect_err("the name is taken twice");
     assert_eq!(
         error.to_string(),
         "the tool name `echo` is taken twice, by `macros::registration::echo` and by `macros::registration::again`: \
@@ -193,8 +189,8 @@ fn params_of_something_that_is_no_object_are_refused_when_the_server_starts() {
 
 #[test]
 fn a_registry_is_sorted_and_finds_tools_by_name() {
-    let registry = Registry::new(tools_of(Counter::default()).into_iter().chain([tool::<echo>()]))
-        .expect("three names");
+    let registry =
+        Registry::new(tools_of(Counter::default()).into_iter().chain([tool::<echo>()])).expect("three names");
     let names: Vec<_> = registry.iter().map(|(index, tool)| (index.get(), tool.name())).collect();
     assert_eq!(names, [(0, "clone"), (1, "echo"), (2, "fixed")]);
     let (index, tool) = registry.get("echo").expect("echo is there");

@@ -38,8 +38,7 @@ async fn run(how: &str, cancellation: &CancellationToken) -> (Vec<Outcome>, Call
     let registry = Registry::new([tool::<behave>()]).expect("one tool");
     let (index, behave) = registry.get("behave").expect("it is there");
     let ends = Arc::new(Ends::default());
-    let admitted =
-        Admitted::new(index, ends.clone(), "req-7").with_deadline(Duration::from_millis(1_500));
+    let admitted = Admitted::new(index, ends.clone(), "req-7").with_deadline(Duration::from_millis(1_500));
     let result = call_scope(behave, object(json!({ "how": how })), admitted, cancellation).await;
     assert_eq!(Arc::strong_count(&ends), 1, "the ticket is free when the call has ended");
     let outcomes = ends.0.lock().expect("no test panics here").clone();
@@ -52,11 +51,7 @@ async fn every_end_is_recorded_once_and_answered_safely() {
     let expected = [
         ("return", Outcome::Ok, "Some(1.5s)"),
         ("fail", Outcome::ToolError, "told to fail"),
-        (
-            "panic",
-            Outcome::Panicked,
-            "the tool failed unexpectedly; its operator finds the reason under req-7",
-        ),
+        ("panic", Outcome::Panicked, "the tool failed unexpectedly; its operator finds the reason under req-7"),
         ("sleep", Outcome::TimedOut, "the tool did not finish within 1.5 s and was stopped"),
         ("wait", Outcome::TimedOut, "the tool did not finish within 1.5 s and was stopped"),
     ];

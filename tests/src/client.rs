@@ -73,13 +73,7 @@ impl Client {
             .with_header("MCP-Protocol-Version", "2026-07-28")
             .with_header("Mcp-Method", "tools/call")
             .with_header("Mcp-Name", tool);
-        client
-            .request(
-                json!(1),
-                "tools/call",
-                json!({ "name": tool, "arguments": arguments, "_meta": meta }),
-            )
-            .await
+        client.request(json!(1), "tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })).await
     }
 
     /// Sends one JSON-RPC request.

@@ -43,23 +43,16 @@ impl Database {
     /// When the server cannot be reached, or when a skipped test counts as failed.
     pub async fn postgres() -> Option<Self> {
         let Ok(server) = std::env::var(POSTGRES) else {
-            assert!(
-                std::env::var_os(STRICT).is_none(),
-                "{POSTGRES} is not set, and {STRICT} forbids to skip"
-            );
+            assert!(std::env::var_os(STRICT).is_none(), "{POSTGRES} is not set, and {STRICT} forbids to skip");
             // Seen with `--nocapture` and wherever tests are run by hand.
             let _ = writeln!(std::io::stderr(), "skipped: {POSTGRES} is not set");
             return None;
         };
         let name = format!("sluicegate_test_{}", uuid::Uuid::new_v4().simple());
         execute(&server, format!("CREATE DATABASE {name}")).await;
-        let options =
-            PgConnectOptions::from_str(&server).expect("a Postgres address").database(&name);
+        let options = PgConnectOptions::from_str(&server).expect("a Postgres address").database(&name);
         let url = options.to_url_lossy().to_string();
-        Some(Self(Arc::new(Inner {
-            folder: folder(),
-            postgres: Some(OnPostgres { server, name, url }),
-        })))
+        Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, name, url }) })))
     }
 
     /// The address that settings take.
@@ -83,12 +76,8 @@ impl Drop for OnPostgres {
         let (server, name) = (std::mem::take(&mut self.server), std::mem::take(&mut self.name));
         // The test's runtime may be on its way out, so the clean-up has one of its own.
         let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime
-                .block_on(execute(&server, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(execute(&server, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
         });
         let _ = dropped.join();
     }
@@ -99,8 +88,7 @@ fn folder() -> TempDir {
 }
 
 async fn execute(server: &str, sql: String) {
-    let mut connection =
-        PgConnection::connect(server).await.expect("the Postgres server of the tests answers");
+    let mut connection = PgConnection::connect(server).await.expect("the Postgres server of the tests answers");
     // The only variable part is a name that was made here.
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.expect("the statement works");
     connection.close().await.expect("the connection closes");

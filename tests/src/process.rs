@@ -25,26 +25,14 @@ impl ServerProcess {
     ///
     /// # Panics
     /// When it has not said within ten seconds where it listens.
-    pub async fn start(
-        program: &Path,
-        database: &Database,
-        data: &Path,
-        settings: &[(&str, &str)],
-    ) -> Self {
+    pub async fn start(program: &Path, database: &Database, data: &Path, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program);
-        command.arg("--data").arg(data).args([
-            "--database-url",
-            &database.url(),
-            "serve",
-            "--bind",
-            "127.0.0.1:0",
-        ]);
+        command.arg("--data").arg(data).args(["--database-url", &database.url(), "serve", "--bind", "127.0.0.1:0"]);
         command.env("SLUICEGATE_LOG_FORMAT", "json");
         for (name, value) in settings {
             command.env(format!("SLUICEGATE_{name}"), value);
         }
-        let mut child =
-            command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+        let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a log")).lines();
         let log = Arc::new(Mutex::new(String::new()));
         let endpoint = async {
@@ -59,9 +47,7 @@ impl ServerProcess {
             }
             panic!("the server ended: {}", log.lock().await);
         };
-        let endpoint = tokio::time::timeout(Duration::from_secs(10), endpoint)
-            .await
-            .expect("it says where it listens");
+        let endpoint = tokio::time::timeout(Duration::from_secs(10), endpoint).await.expect("it says where it listens");
         let rest = Arc::clone(&log);
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
@@ -90,9 +76,7 @@ impl ServerProcess {
         let pid = self.child.id().expect("it runs").to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
         assert!(told.success());
-        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait())
-            .await
-            .expect("it ends");
+        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.expect("it ends");
         assert!(ended.expect("it is waited for").success());
     }
 }

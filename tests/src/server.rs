@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluicegate::control::{
-    Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, ManualClock, NewKey,
-    NewLimit, Target, TenantRef,
+    Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, ManualClock, NewKey, NewLimit, Target,
+    TenantRef,
 };
 use sluicegate::{Running, Server, Settings};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -48,8 +48,7 @@ impl TestServer {
         // A mock starts at 0, where "long ago" cannot be told from "now".
         limits.increment(Duration::from_hours(1));
         let wall = ManualClock::at(START_MS);
-        let server =
-            Server::new("test").tools(TestTools(ran.clone())).clocks(clock, wall.clone().into());
+        let server = Server::new("test").tools(TestTools(ran.clone())).clocks(clock, wall.clone().into());
         let running = server.start(&settings).await.expect("the server starts");
         Self { running, ran, wall, limits, database: database.clone() }
     }
@@ -87,12 +86,7 @@ impl TestServer {
     ///
     /// # Panics
     /// When the key cannot be made.
-    pub async fn client_with(
-        &self,
-        tenant: &str,
-        agent: &str,
-        scopes: KeyScopes,
-    ) -> (Client, KeyId) {
+    pub async fn client_with(&self, tenant: &str, agent: &str, scopes: KeyScopes) -> (Client, KeyId) {
         let minted = mint(self.control(), tenant, agent, scopes).await.expect("the key is made");
         self.caught_up().await;
         (Client::new(self.endpoint(), minted.0), minted.1)
@@ -103,12 +97,8 @@ impl TestServer {
     /// # Panics
     /// When the limit is refused.
     pub async fn set_rate(&self, target: Target, quotas: &str) -> LimitEntry {
-        let entry = self
-            .control()
-            .limits()
-            .set(&actor(), &NewLimit::rate(target, quotas))
-            .await
-            .expect("the limit is set");
+        let entry =
+            self.control().limits().set(&actor(), &NewLimit::rate(target, quotas)).await.expect("the limit is set");
         self.caught_up().await;
         entry
     }
@@ -121,10 +111,7 @@ impl TestServer {
         let wanted = self.control().policy().revision().await.expect("the revision is read").get();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(1);
         while self.running.policy_revision() < wanted {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "the policy was not reloaded within a second"
-            );
+            assert!(tokio::time::Instant::now() < deadline, "the policy was not reloaded within a second");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -135,9 +122,8 @@ impl TestServer {
     /// When it does not answer.
     pub async fn explain(&self, tenant: &str, agent: &str, tool: &str) -> Value {
         let question = json!({ "ask": "explain", "tenant": tenant, "agent": agent, "tool": tool });
-        let stream = UnixStream::connect(self.database.folder().join("control.sock"))
-            .await
-            .expect("the socket is open");
+        let stream =
+            UnixStream::connect(self.database.folder().join("control.sock")).await.expect("the socket is open");
         let (reader, mut writer) = stream.into_split();
         writer.write_all(format!("{question}\n").as_bytes()).await.expect("the question is sent");
         let mut answer = String::new();

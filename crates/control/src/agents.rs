@@ -127,8 +127,7 @@ const BY_NAME: &str = select_agents!("WHERE tenant_id = $1 AND name = $2");
 
 const LIST: &str = select_agents!("WHERE tenant_id = $1 AND name > $2 ORDER BY name LIMIT $3");
 
-const INSERT: &str =
-    "INSERT INTO agents (id, tenant_id, name, status, origin, created_at, revision)
+const INSERT: &str = "INSERT INTO agents (id, tenant_id, name, status, origin, created_at, revision)
      VALUES ($1, $2, $3, 'active', 'created', $4, $5)";
 
 const SET_STATUS: &str = "UPDATE agents SET status = $2, revision = $3 WHERE id = $1";
@@ -158,12 +157,7 @@ impl Agents<'_> {
     /// # Errors
     /// `NotFound` for the tenant, `Invalid` for a bad name, `Conflict` when the tenant
     /// has an agent of that name.
-    pub async fn create(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        name: &str,
-    ) -> Result<Agent, ControlError> {
+    pub async fn create(self, actor: &Actor, tenant: &TenantRef, name: &str) -> Result<Agent, ControlError> {
         actor.require(Role::Operator)?;
         check_name(name)?;
         let mut change = self.control.change(actor).await?;
@@ -203,12 +197,7 @@ impl Agents<'_> {
     ///
     /// # Errors
     /// `NotFound` for the tenant or the agent.
-    pub async fn get(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        agent: &AgentRef,
-    ) -> Result<Agent, ControlError> {
+    pub async fn get(self, actor: &Actor, tenant: &TenantRef, agent: &AgentRef) -> Result<Agent, ControlError> {
         actor.require(Role::Viewer)?;
         Ok(visible(&mut self.control.read().await?, actor, tenant, agent).await?.1)
     }
@@ -235,12 +224,7 @@ impl Agents<'_> {
     ///
     /// # Errors
     /// `NotFound` for the tenant or the agent.
-    pub async fn suspend(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        agent: &AgentRef,
-    ) -> Result<Agent, ControlError> {
+    pub async fn suspend(self, actor: &Actor, tenant: &TenantRef, agent: &AgentRef) -> Result<Agent, ControlError> {
         self.set_status(actor, tenant, agent, "agent.suspend", Status::Suspended).await
     }
 
@@ -248,12 +232,7 @@ impl Agents<'_> {
     ///
     /// # Errors
     /// `NotFound` for the tenant or the agent.
-    pub async fn resume(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        agent: &AgentRef,
-    ) -> Result<Agent, ControlError> {
+    pub async fn resume(self, actor: &Actor, tenant: &TenantRef, agent: &AgentRef) -> Result<Agent, ControlError> {
         self.set_status(actor, tenant, agent, "agent.resume", Status::Active).await
     }
 
@@ -294,11 +273,7 @@ impl Agents<'_> {
     ///
     /// # Errors
     /// `Forbidden` for an actor confined to a tenant, `Database`.
-    pub async fn record_sightings(
-        self,
-        actor: &Actor,
-        sightings: &[Sighting],
-    ) -> Result<SightingReport, ControlError> {
+    pub async fn record_sightings(self, actor: &Actor, sightings: &[Sighting]) -> Result<SightingReport, ControlError> {
         actor.require_global(Role::Operator)?;
         let mut report = SightingReport::default();
         // Each agent once and in order, so that two instances cannot wait for each other.
@@ -328,11 +303,7 @@ impl Agents<'_> {
     }
 
     /// Lets as many of these agents come into being as the tenant may still have.
-    async fn create_seen(
-        self,
-        tenant: TenantId,
-        agents: &[(&str, i64)],
-    ) -> Result<u64, ControlError> {
+    async fn create_seen(self, tenant: TenantId, agents: &[(&str, i64)]) -> Result<u64, ControlError> {
         let cap = i64::from(self.control.options().max_agents_per_tenant);
         let mut tx = self.control.db().write().await?;
         if tx.execute(LOCK_TENANT, args![tenant]).await? == 0 {

@@ -41,8 +41,7 @@ impl Environment {
     }
 
     fn accepts(text: &str) -> bool {
-        (1..=16).contains(&text.len())
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
     }
 }
 
@@ -56,11 +55,7 @@ impl std::str::FromStr for Environment {
     type Err = KeyFormatError;
 
     fn from_str(text: &str) -> Result<Self, KeyFormatError> {
-        if Self::accepts(text) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(KeyFormatError::Environment)
-        }
+        if Self::accepts(text) { Ok(Self(text.to_owned())) } else { Err(KeyFormatError::Environment) }
     }
 }
 
@@ -93,9 +88,8 @@ impl ApiKey {
     /// Makes a key with a secret of 256 random bits.
     pub fn generate(rng: &mut impl CryptoRng, id: KeyId, environment: &Environment) -> Self {
         // Drawing digits one by one keeps the secret uniform: 43 of them are 256 bits.
-        let secret = std::array::from_fn::<u8, SECRET_LENGTH, _>(|_| {
-            base62::encode::<1>(rng.random_range(0..62_u128))[0]
-        });
+        let secret =
+            std::array::from_fn::<u8, SECRET_LENGTH, _>(|_| base62::encode::<1>(rng.random_range(0..62_u128))[0]);
         let hash = SecretHash(Sha256::digest(secret).into());
         let id_text = base62::encode::<ID_LENGTH>(id.as_u128());
         let mut text = String::with_capacity(100);

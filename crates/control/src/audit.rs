@@ -114,8 +114,7 @@ macro_rules! select_entries {
 
 const NEWEST_FIRST: &str = select_entries!("WHERE seq < $1 ORDER BY seq DESC LIMIT $2");
 
-const NEWEST_FIRST_OF_TENANT: &str =
-    select_entries!("WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2");
+const NEWEST_FIRST_OF_TENANT: &str = select_entries!("WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2");
 
 const OLDEST_FIRST: &str = select_entries!("WHERE seq > $1 ORDER BY seq LIMIT $2");
 
@@ -149,9 +148,9 @@ impl Audit<'_> {
         let [before] = page.key()?;
         let before = match before.as_str() {
             "" => i64::MAX,
-            seq => seq.parse().map_err(|_| {
-                ControlError::invalid("cursor", seq, "this cursor belongs to another list")
-            })?,
+            seq => {
+                seq.parse().map_err(|_| ControlError::invalid("cursor", seq, "this cursor belongs to another list"))?
+            }
         };
         let mut tx = self.control.read().await?;
         let tenant = match tenant {
@@ -181,9 +180,7 @@ impl Audit<'_> {
                 break;
             }
             for entry in entries {
-                let holds = entry.seq == seq + 1
-                    && entry.previous_hash == hash
-                    && entry.hash == entry.computed_hash();
+                let holds = entry.seq == seq + 1 && entry.previous_hash == hash && entry.hash == entry.computed_hash();
                 if !holds {
                     return Ok(AuditVerdict::Broken { seq: seq + 1 });
                 }

@@ -14,8 +14,7 @@ pub(crate) const CHANNEL: &str = "sluicegate_policy";
 const BUMP: &str = "UPDATE control_state SET revision = revision + 1 WHERE id = 1
      RETURNING revision, audit_seq, audit_hash";
 
-const MOVE_CHAIN_HEAD: &str =
-    "UPDATE control_state SET audit_seq = $1, audit_hash = $2 WHERE id = 1";
+const MOVE_CHAIN_HEAD: &str = "UPDATE control_state SET audit_seq = $1, audit_hash = $2 WHERE id = 1";
 
 const BURY: &str = "INSERT INTO tombstones (kind, id, revision) VALUES ($1, $2, $3)
      ON CONFLICT (kind, id) DO UPDATE SET revision = excluded.revision";
@@ -45,10 +44,7 @@ struct State {
 }
 
 impl<'a> Change<'a> {
-    pub(crate) async fn begin(
-        control: &'a Control,
-        actor: &'a Actor,
-    ) -> Result<Self, ControlError> {
+    pub(crate) async fn begin(control: &'a Control, actor: &'a Actor) -> Result<Self, ControlError> {
         let mut tx = control.db().write().await?;
         let State { revision, audit_seq, audit_hash } = tx.one(BUMP, args![]).await?;
         let head = ChainHead { seq: audit_seq, hash: audit_hash };
@@ -59,11 +55,7 @@ impl<'a> Change<'a> {
         self.actor
     }
 
-    pub(crate) async fn execute(
-        &mut self,
-        sql: &'static str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error> {
+    pub(crate) async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, sqlx::Error> {
         self.tx.execute(sql, args).await
     }
 

@@ -13,9 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
-};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
 use sqlx::{FromRow, PgPool, Postgres, Sqlite, SqlitePool};
 use tracing::Instrument;
 
@@ -31,8 +29,7 @@ pub(crate) enum Backend<S, P> {
 pub(crate) type Db = Backend<SqlitePool, PgPool>;
 
 /// Rolls back when it is dropped without [`commit`](Transaction::commit).
-pub(crate) type Transaction =
-    Backend<sqlx::Transaction<'static, Sqlite>, sqlx::Transaction<'static, Postgres>>;
+pub(crate) type Transaction = Backend<sqlx::Transaction<'static, Sqlite>, sqlx::Transaction<'static, Postgres>>;
 
 /// Runs the same expression for whichever database it is.
 macro_rules! on_backend {
@@ -46,13 +43,9 @@ macro_rules! on_backend {
 pub(crate) use on_backend;
 
 /// A type that a row of either database can be read into.
-pub(crate) trait Row:
-    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{
-}
+pub(crate) trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
-impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin
-{}
+impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
 /// How long SQLite waits for another writer, and Postgres for a free connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,8 +56,7 @@ impl Db {
             Some(("sqlite", _)) => Self::connect_sqlite(url, max_connections).await,
             Some(("postgres" | "postgresql", _)) => {
                 let options = PgConnectOptions::from_str(url)?.application_name("sluicegate");
-                let pool =
-                    PgPoolOptions::new().max_connections(max_connections).acquire_timeout(PATIENCE);
+                let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(PATIENCE);
                 Ok(Self::Postgres(pool.connect_with(options).await?))
             }
             _ => Err(ControlError::Address("it must begin with sqlite: or postgres://")),
@@ -76,10 +68,8 @@ impl Db {
         if path.is_empty() {
             return Err(ControlError::Address("sqlite: must be followed by the path of a file"));
         }
-        let options = SqliteConnectOptions::from_str(url)?
-            .create_if_missing(true)
-            .foreign_keys(true)
-            .busy_timeout(PATIENCE);
+        let options =
+            SqliteConnectOptions::from_str(url)?.create_if_missing(true).foreign_keys(true).busy_timeout(PATIENCE);
         let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE);
         let pool = if path == ":memory:" {
             // A database in memory belongs to its connection: one, and never closed.
@@ -87,8 +77,7 @@ impl Db {
             pool.connect_with(options).await?
         } else {
             // A revoked key must stay revoked after a power cut, so every commit is synced.
-            let options =
-                options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
+            let options = options.journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
             pool.max_connections(max_connections.min(4)).connect_with(options).await?
         };
         Ok(Self::Sqlite(pool))
@@ -119,11 +108,7 @@ impl Db {
     }
 
     /// One statement that needs no transaction around it.
-    pub(crate) async fn optional<R: Row>(
-        &self,
-        sql: &'static str,
-        args: &[Arg<'_>],
-    ) -> Result<Option<R>, sqlx::Error> {
+    pub(crate) async fn optional<R: Row>(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<Option<R>, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, pool => {
             let query = value::query_as(sql, args);
@@ -149,19 +134,11 @@ impl Transaction {
         })
     }
 
-    pub(crate) async fn one<R: Row>(
-        &mut self,
-        sql: &'static str,
-        args: &[Arg<'_>],
-    ) -> Result<R, sqlx::Error> {
+    pub(crate) async fn one<R: Row>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<R, sqlx::Error> {
         self.optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)
     }
 
-    pub(crate) async fn all<R: Row>(
-        &mut self,
-        sql: &'static str,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<R>, sqlx::Error> {
+    pub(crate) async fn all<R: Row>(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<R>, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, tx => {
             let query = value::query_as(sql, args);
@@ -170,11 +147,7 @@ impl Transaction {
     }
 
     /// Runs a statement and returns how many rows it touched.
-    pub(crate) async fn execute(
-        &mut self,
-        sql: &'static str,
-        args: &[Arg<'_>],
-    ) -> Result<u64, sqlx::Error> {
+    pub(crate) async fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, sqlx::Error> {
         let span = span(sql);
         on_backend!(self, tx => {
             let query = value::query(sql, args);

@@ -56,15 +56,11 @@ macro_rules! id {
             fn from_str(text: &str) -> Result<Self, IdError> {
                 let id = text.strip_prefix($prefix).and_then(|digits| {
                     // Only the form that `Display` writes, so that one id has one text.
-                    let canonical = digits.len() == 32
-                        && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
+                    let canonical =
+                        digits.len() == 32 && digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
                     canonical.then(|| Uuid::try_parse(digits).ok()).flatten()
                 });
-                id.map(Self).ok_or_else(|| IdError {
-                    text: text.to_owned(),
-                    what: $what,
-                    prefix: $prefix,
-                })
+                id.map(Self).ok_or_else(|| IdError { text: text.to_owned(), what: $what, prefix: $prefix })
             }
         }
 

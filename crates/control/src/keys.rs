@@ -118,12 +118,7 @@ pub struct NewKey {
 impl NewKey {
     /// A key that opens every tool until it is revoked.
     pub fn named(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            environment: Environment::default(),
-            scopes: KeyScopes::all(),
-            expires_at: None,
-        }
+        Self { name: name.to_owned(), environment: Environment::default(), scopes: KeyScopes::all(), expires_at: None }
     }
 }
 
@@ -203,16 +198,13 @@ const BY_ID: &str = select_keys!("WHERE id = $1");
 
 const LIST_OF_TENANT: &str = select_keys!("WHERE tenant_id = $1 AND id > $2 ORDER BY id LIMIT $3");
 
-const LIST_OF_AGENT: &str =
-    select_keys!("WHERE tenant_id = $1 AND agent_id = $4 AND id > $2 ORDER BY id LIMIT $3");
+const LIST_OF_AGENT: &str = select_keys!("WHERE tenant_id = $1 AND agent_id = $4 AND id > $2 ORDER BY id LIMIT $3");
 
-const INSERT: &str =
-    "INSERT INTO api_keys (id, tenant_id, agent_id, name, environment, secret_hash,
+const INSERT: &str = "INSERT INTO api_keys (id, tenant_id, agent_id, name, environment, secret_hash,
          scopes, created_at, created_by, expires_at, rotated_from, revision)
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 
-const END: &str =
-    "UPDATE api_keys SET expires_at = $2, revoked_at = $3, revision = $4 WHERE id = $1";
+const END: &str = "UPDATE api_keys SET expires_at = $2, revoked_at = $3, revision = $4 WHERE id = $1";
 
 const USE: &str = "UPDATE api_keys
      SET last_used_at = CASE WHEN last_used_at > $2 THEN last_used_at ELSE $2 END
@@ -294,12 +286,7 @@ impl Keys<'_> {
     ///
     /// # Errors
     /// `NotFound`, `Conflict` for a key that is not active.
-    pub async fn rotate(
-        self,
-        actor: &Actor,
-        key: KeyId,
-        overlap: Overlap,
-    ) -> Result<MintedKey, ControlError> {
+    pub async fn rotate(self, actor: &Actor, key: KeyId, overlap: Overlap) -> Result<MintedKey, ControlError> {
         actor.require(Role::Operator)?;
         let mut change = self.control.change(actor).await?;
         let now = change.now;
@@ -357,11 +344,7 @@ impl Keys<'_> {
     ///
     /// # Errors
     /// `Forbidden` for an actor confined to a tenant, `Database`.
-    pub async fn record_uses(
-        self,
-        actor: &Actor,
-        uses: &[(KeyId, i64)],
-    ) -> Result<(), ControlError> {
+    pub async fn record_uses(self, actor: &Actor, uses: &[(KeyId, i64)]) -> Result<(), ControlError> {
         actor.require_global(Role::Operator)?;
         // Each key once and in order, so that two instances cannot wait for each other.
         let mut latest = BTreeMap::new();
@@ -426,15 +409,9 @@ async fn end(change: &mut Change<'_>, key: &KeyRecord) -> Result<(), ControlErro
 }
 
 /// Reads a key; to an actor that is confined to another tenant it does not exist.
-pub(crate) async fn visible(
-    tx: &mut Transaction,
-    actor: &Actor,
-    key: KeyId,
-) -> Result<KeyRecord, ControlError> {
+pub(crate) async fn visible(tx: &mut Transaction, actor: &Actor, key: KeyId) -> Result<KeyRecord, ControlError> {
     let found: Option<KeyRecord> = tx.optional(BY_ID, args![key]).await?;
-    found
-        .filter(|found| actor.sees(found.tenant_id))
-        .ok_or_else(|| ControlError::not_found("API key", &key))
+    found.filter(|found| actor.sees(found.tenant_id)).ok_or_else(|| ControlError::not_found("API key", &key))
 }
 
 async fn with_owner(

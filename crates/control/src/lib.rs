@@ -107,9 +107,7 @@ pub use error::ControlError;
 pub use ids::{AgentId, AuditId, IdError, KeyId, LimitId, PlanId, TenantId};
 pub use json::JsonText;
 pub use keys::{KeyRecord, KeyScopes, KeyStatus, Keys, MintedKey, NewKey, Overlap};
-pub use limits::{
-    LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Target,
-};
+pub use limits::{LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Target};
 pub use migrations::MigrationStatus;
 pub use page::{Cursor, Page, PageRequest};
 pub use plans::{Plan, PlanRef, Plans};

@@ -59,9 +59,8 @@ const BY_ID: &str = select_limits!("WHERE id = $1");
 
 const BY_TARGET: &str = select_limits!("WHERE target = $1 AND kind = $2 ORDER BY temporary");
 
-const LIST: &str = select_limits!(
-    "WHERE (target, kind, temporary) > ($1, $2, $3) ORDER BY target, kind, temporary LIMIT $4"
-);
+const LIST: &str =
+    select_limits!("WHERE (target, kind, temporary) > ($1, $2, $3) ORDER BY target, kind, temporary LIMIT $4");
 
 const LIST_OF_TENANT: &str = select_limits!(
     "WHERE tenant_id = $5 AND (target, kind, temporary) > ($1, $2, $3)
@@ -116,8 +115,7 @@ impl Limits<'_> {
             }
         }
         let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
-        let (temporary, lasting): (Vec<_>, Vec<_>) =
-            before.into_iter().partition(|entry| entry.expires_at.is_some());
+        let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
         let replaced = if new.expires_at.is_some() {
             temporary.first()
         } else {
@@ -133,8 +131,7 @@ impl Limits<'_> {
             mode: new.mode,
             expires_at: new.expires_at,
             note: new.note.clone(),
-            created_by: replaced
-                .map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
+            created_by: replaced.map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
             updated_by: actor.label().to_owned(),
             updated_at: change.now,
             revision: change.revision,
@@ -150,12 +147,7 @@ impl Limits<'_> {
     ///
     /// # Errors
     /// `NotFound` when the target has none.
-    pub async fn unset(
-        self,
-        actor: &Actor,
-        target: &Target,
-        kind: LimitKindName,
-    ) -> Result<(), ControlError> {
+    pub async fn unset(self, actor: &Actor, target: &Target, kind: LimitKindName) -> Result<(), ControlError> {
         actor.require(Role::Operator)?;
         let mut change = self.control.change(actor).await?;
         check_reach(actor, target)?;
@@ -175,8 +167,7 @@ impl Limits<'_> {
     /// `NotFound`.
     pub async fn get(self, actor: &Actor, limit: LimitId) -> Result<LimitEntry, ControlError> {
         actor.require(Role::Viewer)?;
-        let row: Option<LimitRow> =
-            self.control.read().await?.optional(BY_ID, args![limit]).await?;
+        let row: Option<LimitRow> = self.control.read().await?.optional(BY_ID, args![limit]).await?;
         let entry = row.map(LimitEntry::try_from).transpose()?;
         entry
             .filter(|entry| check_reach(actor, &entry.target).is_ok())
@@ -222,19 +213,13 @@ impl Limits<'_> {
 /// Refuses a target outside the tenant that the actor is confined to.
 fn check_reach(actor: &Actor, target: &Target) -> Result<(), ControlError> {
     match actor.confined_to() {
-        Some(own) if target.tenant() != Some(own) => {
-            Err(ControlError::not_found("limit target", &target))
-        }
+        Some(own) if target.tenant() != Some(own) => Err(ControlError::not_found("limit target", &target)),
         _ => Ok(()),
     }
 }
 
 /// Refuses a target whose tenant, agent, key or plan does not exist.
-async fn check_target(
-    tx: &mut Transaction,
-    actor: &Actor,
-    target: &Target,
-) -> Result<(), ControlError> {
+async fn check_target(tx: &mut Transaction, actor: &Actor, target: &Target) -> Result<(), ControlError> {
     check_reach(actor, target)?;
     if let Some(plan) = target.plan() {
         plans::visible(tx, actor, &plan.into()).await?;
@@ -266,9 +251,7 @@ async fn of_target(
 
 async fn write(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), ControlError> {
     let (quotas, burst, algorithm, per, cap) = match &entry.kind {
-        LimitKind::Rate { quotas, burst, algorithm, per } => {
-            (Some(quotas.to_string()), *burst, *algorithm, *per, None)
-        }
+        LimitKind::Rate { quotas, burst, algorithm, per } => (Some(quotas.to_string()), *burst, *algorithm, *per, None),
         LimitKind::Concurrency { cap } => (None, None, None, None, Some(i64::from(cap.get()))),
     };
     let target = &entry.target;
@@ -310,9 +293,7 @@ fn record(action: &'static str, before: Option<&LimitEntry>, after: Option<&Limi
     let entry = after.or(before);
     Record {
         action,
-        target: entry
-            .map(|entry| format!("{} limit of {}", entry.kind.name(), entry.target))
-            .unwrap_or_default(),
+        target: entry.map(|entry| format!("{} limit of {}", entry.kind.name(), entry.target)).unwrap_or_default(),
         tenant_id: entry.and_then(|entry| entry.target.tenant()),
         before: before.map(JsonText::of),
         after: after.map(JsonText::of),

@@ -11,8 +11,7 @@ use crate::db::{Backend, Db, on_backend};
 use crate::error::ControlError;
 
 static SQLITE: Migrator = old_programs_run_on_newer_schemas(sqlx::migrate!("migrations/sqlite"));
-static POSTGRES: Migrator =
-    old_programs_run_on_newer_schemas(sqlx::migrate!("migrations/postgres"));
+static POSTGRES: Migrator = old_programs_run_on_newer_schemas(sqlx::migrate!("migrations/postgres"));
 
 /// A migration that this program does not know is no error: during an upgrade, and
 /// after a rollback, old programs run on the schema of newer ones.
@@ -64,9 +63,7 @@ impl Db {
         });
         let applied = match listed {
             Ok(applied) => applied.into_iter().map(|migration| migration.version).collect(),
-            Err(MigrateError::Execute(sqlx::Error::Database(error))) if no_such_table(&*error) => {
-                BTreeSet::new()
-            }
+            Err(MigrateError::Execute(sqlx::Error::Database(error))) if no_such_table(&*error) => BTreeSet::new(),
             Err(error) => return Err(error.into()),
         };
         let pending = migrator

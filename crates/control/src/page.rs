@@ -35,10 +35,7 @@ impl PageRequest {
             return Err(ControlError::invalid("limit", &self.limit, &message));
         }
         let Some(Cursor(parts)) = &self.after else { return Ok([const { String::new() }; N]) };
-        parts
-            .clone()
-            .try_into()
-            .map_err(|_| ControlError::invalid("cursor", "", "this cursor belongs to another list"))
+        parts.clone().try_into().map_err(|_| ControlError::invalid("cursor", "", "this cursor belongs to another list"))
     }
 
     /// How many rows to ask for: one more than the page holds, see [`Page::new`].
@@ -71,9 +68,9 @@ impl FromStr for Cursor {
         let bytes = hex::decode(text).ok();
         let joined = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         let parts = joined.filter(|joined| !joined.contains('\0'));
-        parts.map(|parts| Self(parts.split('\n').map(str::to_owned).collect())).ok_or_else(|| {
-            ControlError::invalid("cursor", text, "this is not a cursor that a list has given out")
-        })
+        parts
+            .map(|parts| Self(parts.split('\n').map(str::to_owned).collect()))
+            .ok_or_else(|| ControlError::invalid("cursor", text, "this is not a cursor that a list has given out"))
     }
 }
 
@@ -89,11 +86,7 @@ pub struct Page<T> {
 impl<T> Page<T> {
     /// Makes a page of rows that were read with one more than the `limit` asked for,
     /// which tells whether there is a next page.
-    pub(crate) fn new(
-        mut items: Vec<T>,
-        request: &PageRequest,
-        key: impl Fn(&T) -> Vec<String>,
-    ) -> Self {
+    pub(crate) fn new(mut items: Vec<T>, request: &PageRequest, key: impl Fn(&T) -> Vec<String>) -> Self {
         let limit = usize::from(request.limit);
         let more = items.len() > limit;
         items.truncate(limit);

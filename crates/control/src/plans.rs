@@ -78,11 +78,9 @@ const BY_NAME: &str = select_plans!("WHERE name = $1");
 
 const LIST: &str = select_plans!("WHERE name > $1 ORDER BY name LIMIT $2");
 
-const INSERT: &str =
-    "INSERT INTO plans (id, name, note, created_at, revision) VALUES ($1, $2, $3, $4, $5)";
+const INSERT: &str = "INSERT INTO plans (id, name, note, created_at, revision) VALUES ($1, $2, $3, $4, $5)";
 
-const TENANTS_ON_PLAN: &str =
-    "SELECT slug FROM tenants WHERE plan_id = $1 ORDER BY plan_id, slug LIMIT 3";
+const TENANTS_ON_PLAN: &str = "SELECT slug FROM tenants WHERE plan_id = $1 ORDER BY plan_id, slug LIMIT 3";
 
 const DELETE: &str = "DELETE FROM plans WHERE id = $1";
 
@@ -104,9 +102,7 @@ impl Plans<'_> {
         text::note(note)?;
         let mut change = self.control.change(actor).await?;
         if change.tx.optional::<Plan>(BY_NAME, args![name]).await?.is_some() {
-            return Err(ControlError::Conflict(format!(
-                "there already is a plan {name:?}: choose another name"
-            )));
+            return Err(ControlError::Conflict(format!("there already is a plan {name:?}: choose another name")));
         }
         let plan = Plan {
             id: PlanId::generate(change.now),
@@ -186,16 +182,10 @@ impl Plans<'_> {
 }
 
 /// Reads a plan; to an actor that is confined to a tenant no plan exists.
-pub(crate) async fn visible(
-    tx: &mut Transaction,
-    actor: &Actor,
-    plan: &PlanRef,
-) -> Result<Plan, ControlError> {
+pub(crate) async fn visible(tx: &mut Transaction, actor: &Actor, plan: &PlanRef) -> Result<Plan, ControlError> {
     let found: Option<Plan> = match plan {
         PlanRef::Id(id) => tx.optional(BY_ID, args![*id]).await?,
         PlanRef::Name(name) => tx.optional(BY_NAME, args![name]).await?,
     };
-    found
-        .filter(|_| actor.confined_to().is_none())
-        .ok_or_else(|| ControlError::not_found("plan", &plan))
+    found.filter(|_| actor.confined_to().is_none()).ok_or_else(|| ControlError::not_found("plan", &plan))
 }

@@ -115,8 +115,7 @@ const REVISION: &str = "SELECT revision FROM control_state WHERE id = 1";
 
 const ALL_TENANTS: &str = "SELECT id, slug, status, plan_id, settings FROM tenants";
 
-const TENANTS_SINCE: &str =
-    "SELECT id, slug, status, plan_id, settings FROM tenants WHERE revision > $1";
+const TENANTS_SINCE: &str = "SELECT id, slug, status, plan_id, settings FROM tenants WHERE revision > $1";
 
 /// `UNION` names an agent once.
 const ALL_AGENTS: &str = "SELECT id, tenant_id, name, status FROM agents WHERE status = 'suspended'
@@ -183,12 +182,7 @@ impl Policy<'_> {
             agents: tx.all(AGENTS_SINCE, args![since]).await?,
             plans: tx.all(PLANS_SINCE, args![since]).await?,
             limits: entries(tx.all(LIMITS_SINCE, args![since]).await?)?,
-            credentials_changed: tx
-                .all(KEYS_SINCE, args![since])
-                .await?
-                .into_iter()
-                .map(|(key,)| key)
-                .collect(),
+            credentials_changed: tx.all(KEYS_SINCE, args![since]).await?.into_iter().map(|(key,)| key).collect(),
             deleted: tx
                 .all::<(String, String)>(TOMBSTONES_SINCE, args![since])
                 .await?

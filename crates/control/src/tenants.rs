@@ -170,20 +170,13 @@ impl Tenants<'_> {
     /// # Errors
     /// `Invalid` for a bad slug or name, `Conflict` when the slug is taken, `Forbidden`
     /// for an actor confined to a tenant.
-    pub async fn create(
-        self,
-        actor: &Actor,
-        slug: &str,
-        name: &str,
-    ) -> Result<Tenant, ControlError> {
+    pub async fn create(self, actor: &Actor, slug: &str, name: &str) -> Result<Tenant, ControlError> {
         actor.require_global(Role::Operator)?;
         text::slug("slug", slug)?;
         text::name("name", name)?;
         let mut change = self.control.change(actor).await?;
         if change.tx.optional::<Tenant>(BY_SLUG, args![slug]).await?.is_some() {
-            return Err(ControlError::Conflict(format!(
-                "there already is a tenant {slug:?}: choose another slug"
-            )));
+            return Err(ControlError::Conflict(format!("there already is a tenant {slug:?}: choose another slug")));
         }
         let tenant = Tenant {
             id: TenantId::generate(change.now),
@@ -248,12 +241,7 @@ impl Tenants<'_> {
     ///
     /// # Errors
     /// `NotFound`, `Invalid`.
-    pub async fn rename(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        name: &str,
-    ) -> Result<Tenant, ControlError> {
+    pub async fn rename(self, actor: &Actor, tenant: &TenantRef, name: &str) -> Result<Tenant, ControlError> {
         text::name("name", name)?;
         self.edit(actor, tenant, "tenant.rename", |tenant| name.clone_into(&mut tenant.name)).await
     }
@@ -290,8 +278,7 @@ impl Tenants<'_> {
         }
         let patterns = settings.allowed_tools.as_ref().map_or(0, Vec::len);
         if patterns > MAX_PATTERNS {
-            let message =
-                format!("allowed_tools must have at most {MAX_PATTERNS} patterns, not {patterns}");
+            let message = format!("allowed_tools must have at most {MAX_PATTERNS} patterns, not {patterns}");
             return Err(ControlError::invalid("allowed_tools", &patterns, &message));
         }
         self.edit(actor, tenant, "tenant.settings", |tenant| tenant.settings = settings).await
@@ -310,9 +297,7 @@ impl Tenants<'_> {
         let text = metadata.as_str();
         if !text.starts_with('{') || text.len() > MAX_METADATA {
             let size = text.len();
-            let message = format!(
-                "metadata must be a JSON object of at most {MAX_METADATA} bytes, this has {size}"
-            );
+            let message = format!("metadata must be a JSON object of at most {MAX_METADATA} bytes, this has {size}");
             return Err(ControlError::invalid("metadata", text, &message));
         }
         self.edit(actor, tenant, "tenant.metadata", |tenant| tenant.metadata = metadata).await
@@ -376,18 +361,12 @@ impl Tenants<'_> {
 }
 
 /// Reads a tenant; to an actor that is confined to another one it does not exist.
-pub(crate) async fn visible(
-    tx: &mut Transaction,
-    actor: &Actor,
-    tenant: &TenantRef,
-) -> Result<Tenant, ControlError> {
+pub(crate) async fn visible(tx: &mut Transaction, actor: &Actor, tenant: &TenantRef) -> Result<Tenant, ControlError> {
     let found: Option<Tenant> = match tenant {
         TenantRef::Id(id) => tx.optional(BY_ID, args![*id]).await?,
         TenantRef::Slug(slug) => tx.optional(BY_SLUG, args![slug]).await?,
     };
-    found
-        .filter(|found| actor.sees(found.id))
-        .ok_or_else(|| ControlError::not_found("tenant", &tenant))
+    found.filter(|found| actor.sees(found.id)).ok_or_else(|| ControlError::not_found("tenant", &tenant))
 }
 
 /// Writes an edited tenant. An edit that changes nothing leaves no trace.

@@ -9,8 +9,7 @@ pub(crate) fn slug(field: &'static str, value: &str) -> Result<(), ControlError>
     if good {
         return Ok(());
     }
-    let message =
-        format!("{field} {value:?} must be 1 to 63 characters: lower-case letters, digits and '-'");
+    let message = format!("{field} {value:?} must be 1 to 63 characters: lower-case letters, digits and '-'");
     Err(ControlError::invalid(field, value, &message))
 }
 

@@ -77,9 +77,7 @@ impl FromStr for ToolGlob {
         let foreign = text.chars().find(|c| !c.is_ascii_alphanumeric() && !"_-./*".contains(*c));
         match foreign {
             None => Ok(Self(text.to_owned())),
-            Some(character) => {
-                Err(ToolGlobError::Character { pattern: text.to_owned(), character })
-            }
+            Some(character) => Err(ToolGlobError::Character { pattern: text.to_owned(), character }),
         }
     }
 }

@@ -88,11 +88,7 @@ impl Tools<'_> {
     ///
     /// # Errors
     /// `Invalid` for a bad name, `Forbidden` for an actor confined to a tenant.
-    pub async fn register(
-        self,
-        actor: &Actor,
-        tools: &[ToolDefinition],
-    ) -> Result<(), ControlError> {
+    pub async fn register(self, actor: &Actor, tools: &[ToolDefinition]) -> Result<(), ControlError> {
         actor.require_global(Role::Operator)?;
         for tool in tools {
             check_name(&tool.name)?;
@@ -100,8 +96,7 @@ impl Tools<'_> {
         let known: Vec<Tool> = self.control.read().await?.all(ALL, args![]).await?;
         let known: HashMap<_, _> =
             known.into_iter().map(|tool| (tool.definition.name.clone(), tool.definition)).collect();
-        let (same, altered): (Vec<_>, Vec<_>) =
-            tools.iter().partition(|tool| known.get(&tool.name) == Some(tool));
+        let (same, altered): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| known.get(&tool.name) == Some(tool));
 
         let now = self.control.now_ms();
         let mut tx = self.control.db().write().await?;
@@ -184,9 +179,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), ControlError> {
     if name.parse::<ToolGlob>().is_ok() && !name.contains('*') {
         return Ok(());
     }
-    let message = format!(
-        "tool name {name:?} must be 1 to {} letters, digits and any of _-./",
-        ToolGlob::MAX_LENGTH
-    );
+    let message = format!("tool name {name:?} must be 1 to {} letters, digits and any of _-./", ToolGlob::MAX_LENGTH);
     Err(ControlError::invalid("tool", name, &message))
 }

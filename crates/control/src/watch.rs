@@ -131,8 +131,7 @@ async fn poll_file(pool: SqlitePool, every: Duration, wake: Arc<Notify>) {
             Ok(mut connection) => {
                 let mut known = None;
                 loop {
-                    let version =
-                        sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut connection);
+                    let version = sqlx::query_scalar("PRAGMA data_version").fetch_one(&mut connection);
                     match version.await {
                         Ok(version) => {
                             backoff = FIRST_BACKOFF;

@@ -32,9 +32,7 @@ fn one_thread(c: &mut Criterion) {
         let call = Call { rules: &rules, tenant: &tenant, agent, key: None, tool };
         group.bench_function(name, |b| b.iter(|| black_box(limiter.admit(black_box(&call)))));
     }
-    group.bench_function("three_governor_checks", |b| {
-        b.iter(|| black_box(governors.check(black_box(2))))
-    });
+    group.bench_function("three_governor_checks", |b| b.iter(|| black_box(governors.check(black_box(2)))));
     group.finish();
 }
 
@@ -50,13 +48,7 @@ fn two_threads(c: &mut Criterion) {
     group.bench_function("three_limits", |b| {
         b.iter_custom(|n| {
             race(2, n as u32, |thread| {
-                let call = Call {
-                    rules: &rules,
-                    tenant: &tenant,
-                    agent: agents[thread as usize],
-                    key: None,
-                    tool,
-                };
+                let call = Call { rules: &rules, tenant: &tenant, agent: agents[thread as usize], key: None, tool };
                 drop(black_box(limiter.admit(&call)));
             })
         });

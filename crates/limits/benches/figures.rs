@@ -35,10 +35,7 @@ fn main() {
 }
 
 /// Nanoseconds per call of each contender, median over interleaved rounds.
-fn medians<const N: usize>(
-    rounds: usize,
-    mut contenders: [&mut dyn FnMut() -> Duration; N],
-) -> [f64; N] {
+fn medians<const N: usize>(rounds: usize, mut contenders: [&mut dyn FnMut() -> Duration; N]) -> [f64; N] {
     let mut samples: [Vec<f64>; N] = std::array::from_fn(|_| Vec::new());
     for round in 0..=rounds {
         for (samples, contender) in samples.iter_mut().zip(&mut contenders) {
@@ -107,13 +104,7 @@ fn two_threads(rounds: usize) {
         [
             &mut || {
                 race(2, CALLS, |thread| {
-                    let call = Call {
-                        rules: &rules,
-                        tenant: &tenant,
-                        agent: agents[thread as usize],
-                        key: None,
-                        tool,
-                    };
+                    let call = Call { rules: &rules, tenant: &tenant, agent: agents[thread as usize], key: None, tool };
                     drop(black_box(limiter.admit(&call)));
                 })
             },
@@ -130,13 +121,8 @@ fn allocations() {
     let limiter = Limiter::new(quanta::Clock::new(), LimiterOptions::default());
     let tenant = limiter.tenant(TenantIdentity::Named("acme"));
     let rules = three_limits("100/day");
-    let call = Call {
-        rules: &rules,
-        tenant: &tenant,
-        agent: tenant.agent("u-42"),
-        key: None,
-        tool: limiter.tool("export"),
-    };
+    let call =
+        Call { rules: &rules, tenant: &tenant, agent: tenant.agent("u-42"), key: None, tool: limiter.tool("export") };
     (0..90).for_each(|_| drop(limiter.admit(&call)));
     let region = Region::new(ALLOCATOR);
     (0..20).for_each(|_| drop(limiter.admit(&call)));
@@ -151,29 +137,20 @@ fn memory_and_sweep(tenants: u32) {
     let limiter = Limiter::new(clock, LimiterOptions::default());
     let rules = bucket_rules();
     let tools: Vec<_> = (0..TOOLS).map(|i| limiter.tool(&format!("tool-{i}"))).collect();
-    let handles: Vec<_> = (0..tenants)
-        .map(|i| limiter.tenant(TenantIdentity::Named(&format!("tenant-{i}"))))
-        .collect();
-    let agents: Vec<Vec<_>> = handles
-        .iter()
-        .map(|tenant| (0..AGENTS).map(|i| tenant.agent(&format!("agent-{i}"))).collect())
-        .collect();
+    let handles: Vec<_> = (0..tenants).map(|i| limiter.tenant(TenantIdentity::Named(&format!("tenant-{i}")))).collect();
+    let agents: Vec<Vec<_>> =
+        handles.iter().map(|tenant| (0..AGENTS).map(|i| tenant.agent(&format!("agent-{i}"))).collect()).collect();
 
     let region = Region::new(ALLOCATOR);
     for (tenant, agents) in handles.iter().zip(&agents) {
-        for (&agent, &tool) in
-            agents.iter().flat_map(|agent| tools.iter().map(move |tool| (agent, tool)))
-        {
+        for (&agent, &tool) in agents.iter().flat_map(|agent| tools.iter().map(move |tool| (agent, tool))) {
             drop(limiter.admit(&Call { rules: &rules, tenant, agent, key: None, tool }));
         }
     }
     let change = region.change();
     let keys = limiter.live_keys();
     let bytes = change.bytes_allocated - change.bytes_deallocated;
-    println!(
-        "{keys} live keys                       {:7.1} bytes each",
-        bytes as f64 / keys as f64
-    );
+    println!("{keys} live keys                       {:7.1} bytes each", bytes as f64 / keys as f64);
 
     mock.increment(Duration::from_secs(3_600));
     let (mut longest, mut left) = (Duration::ZERO, keys);

@@ -54,12 +54,8 @@ impl Check {
     pub(crate) fn left(self, rate: &CompiledRate) -> f64 {
         // Signed numbers convert in one instruction, and nothing counted here has its top bit set.
         match rate.kind {
-            Kind::Bucket { depth, per_ns, .. } => {
-                (depth as i64 - self.after as i64) as f64 * per_ns
-            }
-            Kind::Ring { .. } | Kind::Spans { .. } => {
-                (rate.capacity as i64 - self.after as i64) as f64
-            }
+            Kind::Bucket { depth, per_ns, .. } => (depth as i64 - self.after as i64) as f64 * per_ns,
+            Kind::Ring { .. } | Kind::Spans { .. } => (rate.capacity as i64 - self.after as i64) as f64,
         }
     }
 }
@@ -100,9 +96,7 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn fits(&self, rate: &CompiledRate, now: u64) -> bool {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => {
-                bucket.fits(interval, depth, now)
-            }
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.fits(interval, depth, now),
             (Self::Bucket(_), _) => false,
             (Self::Window(state), kind) => match (&**state, kind) {
                 (Window::Ring(ring), Kind::Ring { window }) => ring.window() == window,
@@ -116,9 +110,7 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. })
-                if bucket.interval() == interval =>
-            {
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. }) if bucket.interval() == interval => {
                 let after = bucket.backlog(now) + charge;
                 (after <= depth).then_some(after)
             }
@@ -147,9 +139,7 @@ impl Cell {
             return;
         }
         match (&mut *self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => {
-                bucket.convert(interval, depth, now)
-            }
+            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.convert(interval, depth, now),
             (Self::Bucket(bucket), _) => {
                 let used = bucket.used(now).min(rate.capacity);
                 *self = Self::fresh(rate);
@@ -189,9 +179,7 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn judge(&self, rate: &CompiledRate, now: u64) -> Check {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { depth, charge, .. }) => {
-                bucket.check(now, depth, charge)
-            }
+            (Self::Bucket(bucket), Kind::Bucket { depth, charge, .. }) => bucket.check(now, depth, charge),
             (Self::Window(state), _) => state.check(now, rate.capacity, rate.cost),
             (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is asked"),
         }
@@ -244,9 +232,7 @@ impl Window {
     fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         let used = match (self, rate.kind) {
             (Self::Ring(ring), Kind::Ring { window }) if ring.window() == window => ring.used(now),
-            (Self::Spans(spans), Kind::Spans { window }) if spans.window() == window => {
-                spans.used(now)
-            }
+            (Self::Spans(spans), Kind::Spans { window }) if spans.window() == window => spans.used(now),
             _ => return None,
         };
         (used + rate.cost <= rate.capacity).then_some(used + rate.cost)

@@ -197,20 +197,14 @@ mod tests {
     #[test]
     fn a_misspelt_choice_names_the_value_the_choices_and_the_nearest() {
         let error = "hgih".parse::<Priority>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown priority `hgih`: use low, normal or high (did you mean `high`?)"
-        );
+        assert_eq!(error.to_string(), "unknown priority `hgih`: use low, normal or high (did you mean `high`?)");
         assert_eq!(error.suggestion(), Some("high"));
     }
 
     #[test]
     fn a_word_far_from_every_choice_gets_no_suggestion() {
         let error = "whatever".parse::<Scope>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown scope `whatever`: use server, tenant, agent or tool"
-        );
+        assert_eq!(error.to_string(), "unknown scope `whatever`: use server, tenant, agent or tool");
         assert_eq!((error.what(), error.value()), ("scope", "whatever"));
         assert_eq!(error.choices().len(), 4);
     }

@@ -86,9 +86,8 @@ impl Names {
     fn intern(&mut self, parent: u32, text: &str, now: u64, cap: u32) -> u32 {
         let Self { index, names, hasher, .. } = self;
         let hash = hasher.hash_one((parent, text));
-        let found = index.find(hash, |id| {
-            by_id(names, *id).is_some_and(|name| name.parent == parent && *name.text == *text)
-        });
+        let found =
+            index.find(hash, |id| by_id(names, *id).is_some_and(|name| name.parent == parent && *name.text == *text));
         if let Some(&id) = found {
             if let Some(name) = by_id_mut(names, id) {
                 name.seen = now;
@@ -101,9 +100,7 @@ impl Names {
         self.last_id += 1;
         let id = self.last_id;
         let name = Name { id, parent, text: text.into(), dependants: 0, seen: now };
-        names.insert_unique(keyed::hash(u64::from(id)), name, |name| {
-            keyed::hash(u64::from(name.id))
-        });
+        names.insert_unique(keyed::hash(u64::from(id)), name, |name| keyed::hash(u64::from(name.id)));
         index.insert_unique(hash, id, |id| {
             by_id(names, *id).map_or(0, |name| hasher.hash_one((name.parent, &*name.text)))
         });
@@ -134,9 +131,10 @@ impl Names {
     pub(crate) fn forget(&mut self, step: usize, horizon: u64, in_use: impl Fn(u32) -> bool) {
         for _ in 0..step.min(self.names.num_buckets()) {
             self.cursor = (self.cursor + 1) % self.names.num_buckets();
-            let idle = self.names.get_bucket(self.cursor).is_some_and(|name| {
-                name.dependants == 0 && name.seen < horizon && !in_use(name.id)
-            });
+            let idle = self
+                .names
+                .get_bucket(self.cursor)
+                .is_some_and(|name| name.dependants == 0 && name.seen < horizon && !in_use(name.id));
             if !idle {
                 continue;
             }

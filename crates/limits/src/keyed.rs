@@ -101,8 +101,7 @@ impl<V: Default> Keyed<V> {
         let mut next = self.next(at);
         while self.places[next].0 != 0 {
             // An entry may move up if the free place lies between its home and where it is.
-            let from_home =
-                next.wrapping_sub(self.home(self.places[next].0)) & (self.places.len() - 1);
+            let from_home = next.wrapping_sub(self.home(self.places[next].0)) & (self.places.len() - 1);
             let from_free = next.wrapping_sub(at) & (self.places.len() - 1);
             if from_home >= from_free {
                 self.places.swap(at, next);

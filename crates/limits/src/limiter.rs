@@ -14,8 +14,7 @@ use std::{
 };
 
 use crate::{
-    AgentId, KeyId, Place, Rules, TenantIdentity, ToolId, lock::Lock, rules::Identity,
-    table::Table, tools::Tools,
+    AgentId, KeyId, Place, Rules, TenantIdentity, ToolId, lock::Lock, rules::Identity, table::Table, tools::Tools,
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -65,11 +64,7 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     fn identity(&self) -> Identity {
-        Identity {
-            agent: self.agent.0,
-            key: self.key.map_or(self.agent.0, |key| key.0),
-            tool: self.tool.0,
-        }
+        Identity { agent: self.agent.0, key: self.key.map_or(self.agent.0, |key| key.0), tool: self.tool.0 }
     }
 }
 

@@ -73,8 +73,7 @@ impl Drop for Held {
         for place in self.places.iter().filter(|place| place.is_server_wide()) {
             core.slots(place, self.who.tool).fetch_sub(1, Relaxed);
         }
-        let mut tenant_places =
-            self.places.iter().filter(|place| !place.is_server_wide()).peekable();
+        let mut tenant_places = self.places.iter().filter(|place| !place.is_server_wide()).peekable();
         if tenant_places.peek().is_some() {
             let mut table = self.tenant.table.lock();
             for place in tenant_places {

@@ -14,9 +14,7 @@ const MAX_BUCKET_NS: u64 = 1 << 61;
 #[non_exhaustive]
 pub enum LimitError {
     /// A bucket that nothing fits into.
-    #[error(
-        "burst of 0: a token bucket holds at least 1 call; leave burst out to get the count of the quota"
-    )]
+    #[error("burst of 0: a token bucket holds at least 1 call; leave burst out to get the count of the quota")]
     BurstZero,
     /// A bucket that would take more than 73 years to drain.
     #[error("burst of {burst} at {quota} is too large: at most {most}")]
@@ -50,9 +48,7 @@ pub enum LimitError {
         capacity: u64,
     },
     /// A cap that is not a whole number of calls.
-    #[error(
-        "bad concurrency `{0}`: write a whole number of calls at a time, at least 1 and at most 4294967295"
-    )]
+    #[error("bad concurrency `{0}`: write a whole number of calls at a time, at least 1 and at most 4294967295")]
     BadConcurrency(String),
 }
 
@@ -91,14 +87,8 @@ impl RateLimit {
         match (burst, algorithm) {
             (Some(0), _) => Err(LimitError::BurstZero),
             (Some(burst), Algorithm::SlidingWindow) => Err(LimitError::BurstOnWindow(burst)),
-            (Some(burst), Algorithm::TokenBucket)
-                if u64::from(burst) > MAX_BUCKET_NS / limit.interval_ns() =>
-            {
-                Err(LimitError::BurstTooLarge {
-                    burst,
-                    quota,
-                    most: MAX_BUCKET_NS / limit.interval_ns(),
-                })
+            (Some(burst), Algorithm::TokenBucket) if u64::from(burst) > MAX_BUCKET_NS / limit.interval_ns() => {
+                Err(LimitError::BurstTooLarge { burst, quota, most: MAX_BUCKET_NS / limit.interval_ns() })
             }
             _ => Ok(limit),
         }
@@ -154,11 +144,7 @@ impl RateLimit {
     /// ```
     #[must_use]
     pub fn describe_worst_case(&self) -> String {
-        format!(
-            "up to {} in any {}",
-            self.worst_case_in_any_window(),
-            describe_window(self.quota.window_ns())
-        )
+        format!("up to {} in any {}", self.worst_case_in_any_window(), describe_window(self.quota.window_ns()))
     }
 
     /// Whether a call of this cost could ever be admitted.
@@ -304,8 +290,7 @@ mod tests {
 
     #[test]
     fn a_burst_that_would_take_a_century_to_drain_is_refused() {
-        let error =
-            RateLimit::new(quota("1/366d"), Some(u32::MAX), Algorithm::TokenBucket).unwrap_err();
+        let error = RateLimit::new(quota("1/366d"), Some(u32::MAX), Algorithm::TokenBucket).unwrap_err();
         assert_eq!(error.to_string(), "burst of 4294967295 at 1/366d is too large: at most 72");
         assert!(RateLimit::new(quota("1/366d"), Some(72), Algorithm::TokenBucket).is_ok());
     }
@@ -327,9 +312,7 @@ mod tests {
 
     #[test]
     fn limits_describe_themselves_to_people() {
-        let rate = Limit::Rate(
-            RateLimit::new(quota("10/min"), Some(3), Algorithm::TokenBucket).expect("a limit"),
-        );
+        let rate = Limit::Rate(RateLimit::new(quota("10/min"), Some(3), Algorithm::TokenBucket).expect("a limit"));
         assert_eq!((rate.to_string().as_str(), rate.value()), ("10 requests / 60s", 3));
         let cap = Limit::Concurrency("2".parse().expect("a cap"));
         assert_eq!((cap.to_string().as_str(), cap.value()), ("2 concurrent", 2));

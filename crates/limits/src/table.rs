@@ -109,9 +109,7 @@ impl Table {
         if is_full && let Some(at) = self.cells.find(rate.overflow_key(key)) {
             return (Site::at(at), self.cells.at_mut(at).check(rate, now));
         }
-        let check = self
-            .view(rate, key, now)
-            .map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
+        let check = self.view(rate, key, now).map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
         (if is_full { Site::SHARED } else { Site::OWN }, check)
     }
 
@@ -153,19 +151,10 @@ impl Table {
 
     /// How much is in use of the cell that `rate` was charged in, of which `after` is known.
     #[inline(always)]
-    pub(crate) fn usage(
-        &self,
-        rate: &CompiledRate,
-        who: &Identity,
-        site: Site,
-        after: u64,
-        now: u64,
-    ) -> Usage {
+    pub(crate) fn usage(&self, rate: &CompiledRate, who: &Identity, site: Site, after: u64, now: u64) -> Usage {
         match rate.kind {
             Kind::Bucket { interval, .. } => Usage::of_backlog(after, interval),
-            Kind::Ring { .. } | Kind::Spans { .. } => {
-                Usage { used: after, reset: self.reset(rate, who, site, now) }
-            }
+            Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: after, reset: self.reset(rate, who, site, now) },
         }
     }
 
@@ -220,9 +209,7 @@ impl Table {
     /// Forgets a few of the names that were last asked for before `horizon` and that nothing counts under.
     pub(crate) fn forget_names(&mut self, horizon: u64) {
         let slots = &self.slots;
-        self.names.forget(SWEEP_STEP, horizon, |id| {
-            slots.iter().any(|(key, _)| key >> 32 == u64::from(id))
-        });
+        self.names.forget(SWEEP_STEP, horizon, |id| slots.iter().any(|(key, _)| key >> 32 == u64::from(id)));
     }
 
     /// Whether nothing is counted here.

@@ -95,15 +95,9 @@ mod tests {
 
     #[test]
     fn a_wait_is_rounded_up_and_never_to_zero_seconds() {
-        for (ns, ms, seconds) in
-            [(0, 0, 1), (1, 1, 1), (1_000_000, 1, 1), (1_000_001, 2, 1), (NS_PER_S + 1, 1001, 2)]
-        {
+        for (ns, ms, seconds) in [(0, 0, 1), (1, 1, 1), (1_000_000, 1, 1), (1_000_001, 2, 1), (NS_PER_S + 1, 1001, 2)] {
             let wait = Wait::exact(ns);
-            assert_eq!(
-                (wait.retry_after_ms(), wait.retry_after_seconds()),
-                (ms, seconds),
-                "{ns} ns"
-            );
+            assert_eq!((wait.retry_after_ms(), wait.retry_after_seconds()), (ms, seconds), "{ns} ns");
         }
     }
 

@@ -61,8 +61,7 @@ impl ToolAttribute {
                     attribute.title = literal::text(&key, "\"Export a dataset\"", &value, errors);
                 }
                 "description" => {
-                    attribute.description =
-                        literal::text(&key, "\"Exports a dataset.\"", &value, errors);
+                    attribute.description = literal::text(&key, "\"Exports a dataset.\"", &value, errors);
                 }
                 "validate" => {
                     attribute.validate = literal::flag(&key, &value, errors).unwrap_or_default();
@@ -96,7 +95,10 @@ impl Facade {
         match text.parse_with(Path::parse_mod_style) {
             Ok(path) => Self(quote!(#path)),
             Err(_) => {
-                errors.at(text.span(), "`crate` takes the path of the facade crate: `crate = \"my_framework::sluicegate\"`");
+                errors.at(
+                    text.span(),
+                    "`crate` takes the path of the facade crate: `crate = \"my_framework::sluicegate\"`",
+                );
                 Self::default()
             }
         }
@@ -120,10 +122,7 @@ fn pairs(arguments: TokenStream, known: &[&str], errors: &mut Errors) -> Vec<(St
     let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(arguments) {
         Ok(metas) => metas,
         Err(error) => {
-            errors.at(
-                error.span(),
-                format!("keys are written `key = value`, with commas between them: {error}"),
-            );
+            errors.at(error.span(), format!("keys are written `key = value`, with commas between them: {error}"));
             return Vec::new();
         }
     };
@@ -157,26 +156,19 @@ fn unknown(key: &str, known: &[&str]) -> String {
         .map(|candidate| (strsim::damerau_levenshtein(&key.to_lowercase(), candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance);
-    let hint =
-        nearest.map(|(_, candidate)| format!(" (did you mean `{candidate}`?)")).unwrap_or_default();
+    let hint = nearest.map(|(_, candidate)| format!(" (did you mean `{candidate}`?)")).unwrap_or_default();
     format!("unknown key `{key}`{hint}: the keys are {}", known.join(", "))
 }
 
 /// Checks a name against MCP's rule for tool names; says so if it does not hold.
 pub(crate) fn check_name(name: &LitStr, errors: &mut Errors) -> bool {
     let text = name.value();
-    let problem = match text
-        .chars()
-        .find(|&c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')))
-    {
+    let problem = match text.chars().find(|&c| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))) {
         Some(character) => format!("`{character}` in `{text}`"),
         None if text.is_empty() => "an empty text".to_owned(),
         None if text.len() > 128 => format!("{} characters", text.len()),
         None => return true,
     };
-    errors.at(
-        name.span(),
-        format!("not a tool name: {problem}; write 1 to 128 of A-Z a-z 0-9 _ - ."),
-    );
+    errors.at(name.span(), format!("not a tool name: {problem}; write 1 to 128 of A-Z a-z 0-9 _ - ."));
     false
 }

@@ -53,7 +53,10 @@ impl Declared {
     fn read_rates(&mut self, value: &Expr, errors: &mut Errors) {
         self.is_rated = true;
         if matches!(value, Expr::Array(array) if array.elems.is_empty()) {
-            errors.on(value, "`rate_limit` is empty: leave it out for the server's limit, or write one, like \"100/min\"");
+            errors.on(
+                value,
+                "`rate_limit` is empty: leave it out for the server's limit, or write one, like \"100/min\"",
+            );
         }
         for text in literal::texts("rate_limit", "\"100/min\"", value, errors) {
             let span = text.span();
@@ -65,18 +68,14 @@ impl Declared {
             }
         }
         if self.rates.len() > Quotas::MAX {
-            errors.on(
-                value,
-                format!("{} rates: one tool carries at most {}", self.rates.len(), Quotas::MAX),
-            );
+            errors.on(value, format!("{} rates: one tool carries at most {}", self.rates.len(), Quotas::MAX));
         }
     }
 
     /// Checks what the keys say together.
     pub(crate) fn check(&self, errors: &mut Errors) {
         if !self.is_rated {
-            let without =
-                "has no effect without `rate_limit`: add one, like `rate_limit = \"100/min\"`";
+            let without = "has no effect without `rate_limit`: add one, like `rate_limit = \"100/min\"`";
             if let Some(burst) = &self.burst {
                 errors.at(burst.span, format!("`burst` {without}"));
             }
@@ -87,8 +86,7 @@ impl Declared {
         if self.is_burst_unknown {
             return;
         }
-        let algorithm =
-            self.algorithm.as_ref().map_or(Algorithm::TokenBucket, |algorithm| algorithm.value);
+        let algorithm = self.algorithm.as_ref().map_or(Algorithm::TokenBucket, |algorithm| algorithm.value);
         let burst = self.burst.as_ref().map(|burst| burst.value);
         let mut limits = Vec::new();
         for rate in &self.rates {
@@ -112,15 +110,12 @@ impl Declared {
     pub(crate) fn to_tokens(&self, private: &TokenStream) -> TokenStream {
         let rates = self.rates.iter().map(|rate| rate.value.to_string());
         let burst = option(self.burst.as_ref().map(|burst| burst.value), private);
-        let algorithm =
-            option(self.algorithm.as_ref().map(|algorithm| algorithm.value.as_str()), private);
+        let algorithm = option(self.algorithm.as_ref().map(|algorithm| algorithm.value.as_str()), private);
         let per = option(self.per.as_ref().map(|per| per.value.as_str()), private);
         let cost = self.cost.as_ref().map_or(1, |cost| cost.value);
-        let concurrency =
-            option(self.concurrency.as_ref().map(|concurrency| concurrency.value), private);
+        let concurrency = option(self.concurrency.as_ref().map(|concurrency| concurrency.value), private);
         let timeout_ms = option(self.timeout_ms, private);
-        let priority =
-            option(self.priority.as_ref().map(|priority| priority.value.as_str()), private);
+        let priority = option(self.priority.as_ref().map(|priority| priority.value.as_str()), private);
         let scopes = &self.scopes;
         quote! {
             #private::Declared {
@@ -169,15 +164,9 @@ fn timeout(value: &Expr, errors: &mut Errors) -> Option<u64> {
     let starts_with_digit = written.starts_with(|c: char| c.is_ascii_digit());
     let problem = match parsed {
         Ok(quota) if starts_with_digit => return u64::try_from(quota.window().as_millis()).ok(),
-        Err(error) if starts_with_digit && error.kind() == QuotaErrorKind::UnknownUnit => {
-            error.hint().to_owned()
-        }
-        Err(error) if error.kind() == QuotaErrorKind::WindowOutOfRange => {
-            "the longest is 366d".to_owned()
-        }
-        _ => {
-            "write a whole number, at least 1, and one of ms, s, min, h, d, like \"30s\"".to_owned()
-        }
+        Err(error) if starts_with_digit && error.kind() == QuotaErrorKind::UnknownUnit => error.hint().to_owned(),
+        Err(error) if error.kind() == QuotaErrorKind::WindowOutOfRange => "the longest is 366d".to_owned(),
+        _ => "write a whole number, at least 1, and one of ms, s, min, h, d, like \"30s\"".to_owned(),
     };
     errors.at(text.span(), format!("bad timeout `{written}`: {problem}"));
     None
@@ -190,21 +179,18 @@ fn scopes(value: &Expr, errors: &mut Errors) -> Vec<String> {
         return Vec::new();
     }
     let texts = literal::texts("scopes", "[\"reports:write\"]", value, errors);
-    texts
-        .into_iter()
-        .filter(|scope| check_scope(scope, errors))
-        .map(|scope| scope.value())
-        .collect()
+    texts.into_iter().filter(|scope| check_scope(scope, errors)).map(|scope| scope.value()).collect()
 }
 
 fn check_scope(scope: &LitStr, errors: &mut Errors) -> bool {
     let text = scope.value();
-    let valid = !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
+    let valid = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
     if !valid {
         errors.at(
             scope.span(),
-            format!("bad scope `{text}`: one word of printable ASCII without quotes and backslashes, like \"reports:write\""),
+            format!(
+                "bad scope `{text}`: one word of printable ASCII without quotes and backslashes, like \"reports:write\""
+            ),
         );
     }
     valid

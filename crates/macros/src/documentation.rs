@@ -68,12 +68,8 @@ fn line(part: &Expr) -> Option<String> {
 
 /// Without the indentation that all lines share (after `///` that is one space) and without blank lines at the ends.
 fn unindented(text: &str) -> String {
-    let indents = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .map(|line| line.len() - line.trim_start().len());
+    let indents = text.lines().filter(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start().len());
     let shared = indents.min().unwrap_or(0);
-    let lines: Vec<&str> =
-        text.lines().map(|line| line.get(shared..).unwrap_or_default().trim_end()).collect();
+    let lines: Vec<&str> = text.lines().map(|line| line.get(shared..).unwrap_or_default().trim_end()).collect();
     lines.join("\n").trim_matches('\n').to_owned()
 }

@@ -30,11 +30,7 @@ impl ToolDefinition {
         let definition = Self {
             attribute,
             documentation: Documentation::of(attributes),
-            conditions: attributes
-                .iter()
-                .filter(|attribute| attribute.path().is_ident("cfg"))
-                .cloned()
-                .collect(),
+            conditions: attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect(),
             signature,
         };
         if definition.attribute.name.is_none() {
@@ -47,20 +43,12 @@ impl ToolDefinition {
     /// The name that clients call, located where it was written.
     pub(crate) fn name(&self) -> LitStr {
         let Self { attribute, signature, .. } = self;
-        attribute
-            .name
-            .clone()
-            .unwrap_or_else(|| LitStr::new(&signature.name(), signature.ident.span()))
+        attribute.name.clone().unwrap_or_else(|| LitStr::new(&signature.name(), signature.ident.span()))
     }
 
     /// An expression that makes the `Tool`. `function` is what to call; `self_ty` is the type that it is a method of, if
     /// any, of which `self` is then an `Arc`.
-    pub(crate) fn tool(
-        &self,
-        private: &TokenStream,
-        function: &TokenStream,
-        self_ty: Option<&Type>,
-    ) -> TokenStream {
+    pub(crate) fn tool(&self, private: &TokenStream, function: &TokenStream, self_ty: Option<&Type>) -> TokenStream {
         let Self { attribute, signature, .. } = self;
         let ToolSignature { ident, parameters, output, .. } = signature;
         let span = ident.span().resolved_at(Span::mixed_site());
@@ -68,15 +56,13 @@ impl ToolDefinition {
 
         let kinds: Vec<Ident> = numbered("kind", parameters);
         let values: Vec<Ident> = numbered("value", parameters);
-        let names =
-            parameters.iter().map(|parameter| parameter.name.as_deref().unwrap_or_default());
+        let names = parameters.iter().map(|parameter| parameter.name.as_deref().unwrap_or_default());
         let names: Vec<&str> = names.collect();
         let deciders = parameters.iter().map(|parameter| decider(parameter, private));
-        let descriptions =
-            parameters.iter().map(|parameter| match parameter.documentation.description(private) {
-                Some(text) => quote!(#private::Option::Some(#text)),
-                None => quote!(#private::Option::None),
-            });
+        let descriptions = parameters.iter().map(|parameter| match parameter.documentation.description(private) {
+            Some(text) => quote!(#private::Option::Some(#text)),
+            None => quote!(#private::Option::None),
+        });
         let decided_output = {
             let private = located(private, output.span());
             quote_spanned!(output.span()=> #private::output::<#output>())
@@ -88,8 +74,7 @@ impl ToolDefinition {
         };
         // Once for the closure, and again for every call.
         let share = receiver.is_some().then(|| quote!(let #this = #private::Arc::clone(&self);));
-        let share_again =
-            receiver.is_some().then(|| quote!(let #this = #private::Arc::clone(&#this);));
+        let share_again = receiver.is_some().then(|| quote!(let #this = #private::Arc::clone(&#this);));
         let called = quote_spanned!(span=> #function(#receiver #(#values),*).await);
         let pin = located(&quote!(#private::Box::pin), span);
         let future = quote_spanned! {span=>
@@ -183,9 +168,7 @@ fn numbered(prefix: &str, parameters: &[Parameter]) -> Vec<Ident> {
 /// The name of a type without path and arguments.
 fn last_name(ty: &Type) -> String {
     match ty {
-        Type::Path(path) => {
-            path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
-        }
+        Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default(),
         _ => quote!(#ty).to_string(),
     }
 }

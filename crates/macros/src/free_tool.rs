@@ -15,8 +15,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream) -> TokenStream 
         Ok(function) => function,
         Err(error) => {
             let error =
-                syn::Error::new(error.span(), format!("`#[tool]` goes on an `async fn`: {error}"))
-                    .to_compile_error();
+                syn::Error::new(error.span(), format!("`#[tool]` goes on an `async fn`: {error}")).to_compile_error();
             return quote!(#item #error);
         }
     };

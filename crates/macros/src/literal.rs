@@ -25,9 +25,7 @@ pub(crate) fn text(key: &str, example: &str, value: &Expr, errors: &mut Errors) 
 /// One text, or several in brackets. Nothing that is not a text is returned.
 pub(crate) fn texts(key: &str, example: &str, value: &Expr, errors: &mut Errors) -> Vec<LitStr> {
     match value {
-        Expr::Array(array) => {
-            array.elems.iter().filter_map(|element| text(key, example, element, errors)).collect()
-        }
+        Expr::Array(array) => array.elems.iter().filter_map(|element| text(key, example, element, errors)).collect(),
         _ => text(key, example, value, errors).into_iter().collect(),
     }
 }

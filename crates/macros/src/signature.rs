@@ -4,10 +4,7 @@ use proc_macro2::{Ident, Span};
 use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
-use syn::{
-    FnArg, GenericParam, Pat, PatType, ReceiverKind, ReturnType, Safety, Signature, Type,
-    parse_quote,
-};
+use syn::{FnArg, GenericParam, Pat, PatType, ReceiverKind, ReturnType, Safety, Signature, Type, parse_quote};
 
 use crate::documentation::{self, Documentation};
 use crate::errors::Errors;
@@ -90,12 +87,14 @@ fn read_receiver(receiver: &syn::Receiver, errors: &mut Errors) -> Receiver {
     match &receiver.kind {
         ReceiverKind::Reference(_, _, None) => return Receiver::Reference,
         ReceiverKind::Reference(_, _, Some(_)) => {
-            errors.on(receiver, "a tool takes `&self`: calls run at the same time; keep what changes in a `Mutex` or an atomic");
+            errors.on(
+                receiver,
+                "a tool takes `&self`: calls run at the same time; keep what changes in a `Mutex` or an atomic",
+            );
         }
         ReceiverKind::Typed(_, ty) if is_arc_of_self(ty) => return Receiver::Shared,
         ReceiverKind::Typed(_, ty) => {
-            errors
-                .on(ty, "a tool takes `&self` or `self: Arc<Self>`: all its calls share one value");
+            errors.on(ty, "a tool takes `&self` or `self: Arc<Self>`: all its calls share one value");
         }
         _ => errors.on(receiver, "a tool takes `&self`: all its calls share one value"),
     }
@@ -106,20 +105,14 @@ fn read_receiver(receiver: &syn::Receiver, errors: &mut Errors) -> Receiver {
 fn is_arc_of_self(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     path.path.segments.last().is_some_and(|last| {
-        last.ident == "Arc"
-            && last.arguments.to_token_stream().to_string().replace(' ', "") == "<Self>"
+        last.ident == "Arc" && last.arguments.to_token_stream().to_string().replace(' ', "") == "<Self>"
     })
 }
 
 fn check_output(output: &Type, errors: &mut Errors) {
     match output {
-        Type::Reference(reference)
-            if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") =>
-        {
-            errors.on(
-                output,
-                "a tool returns a value of its own: use `String` instead of a borrowed text",
-            );
+        Type::Reference(reference) if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") => {
+            errors.on(output, "a tool returns a value of its own: use `String` instead of a borrowed text");
         }
         Type::ImplTrait(_) => {
             errors.on(output, "name the type that the tool returns: its schema needs it");

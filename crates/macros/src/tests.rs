@@ -140,9 +140,7 @@ fn a_cost_is_checked_against_the_smallest_limit() {
     assert_eq!(mistakes(quote!(rate_limit = ["100/min", "5/s"], cost = 5)), [""; 0]);
     assert_eq!(
         mistakes(quote!(rate_limit = ["100/min", "5/s"], cost = 6)),
-        [
-            "cost of 6 is above what the limit 5/s can ever hold (5): lower the cost or raise the quota"
-        ]
+        ["cost of 6 is above what the limit 5/s can ever hold (5): lower the cost or raise the quota"]
     );
     assert_eq!(mistakes(quote!(rate_limit = "100/min", burst = 200, cost = 200)), [""; 0]);
     // Nothing is known of the server's own limits here.

@@ -17,8 +17,7 @@ pub(crate) fn expand(arguments: TokenStream, item: &TokenStream) -> TokenStream 
         Ok(block) => block,
         Err(error) => {
             let error =
-                syn::Error::new(error.span(), format!("`#[tools]` goes on an impl block: {error}"))
-                    .to_compile_error();
+                syn::Error::new(error.span(), format!("`#[tools]` goes on an impl block: {error}")).to_compile_error();
             return quote!(#item #error);
         }
     };

@@ -24,13 +24,7 @@ pub struct Admitted {
 impl Admitted {
     /// Admits one call of `tool`. `request_id` is our own correlation id, not the JSON-RPC id, which the caller picks.
     pub fn new(tool: ToolIndex, ticket: Arc<dyn Ticket>, request_id: impl Into<Arc<str>>) -> Self {
-        Self {
-            tool,
-            deadline: None,
-            ticket,
-            request_id: request_id.into(),
-            extensions: Extensions::new(),
-        }
+        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: Extensions::new() }
     }
 
     /// Bounds the time that the tool may run, counted from its start.

@@ -21,10 +21,7 @@ const EXPLANATION_BYTES: usize = 300;
 ///
 /// A [`ToolError::invalid_input`] that names the field by its path, such as
 /// ``invalid arguments: filters[2].from: invalid type: string "x", expected u64``.
-pub(crate) fn argument<T: DeserializeOwned>(
-    arguments: &JsonObject,
-    name: &str,
-) -> Result<T, ToolError> {
+pub(crate) fn argument<T: DeserializeOwned>(arguments: &JsonObject, name: &str) -> Result<T, ToolError> {
     let Some(value) = arguments.get(name) else {
         return T::deserialize(Missing)
             .map_err(|_missing| invalid_arguments(&format!("{name}: required, but missing")));
@@ -94,8 +91,7 @@ impl ArgumentPath {
 
     /// One mistake at this place, cut to a length that fits an answer.
     pub(crate) fn explain(&self, mistake: &impl Display) -> String {
-        let mut text =
-            if self.0.is_empty() { mistake.to_string() } else { format!("{}: {mistake}", self.0) };
+        let mut text = if self.0.is_empty() { mistake.to_string() } else { format!("{}: {mistake}", self.0) };
         if text.len() > EXPLANATION_BYTES {
             text.truncate(text.floor_char_boundary(EXPLANATION_BYTES));
             text.push('…');

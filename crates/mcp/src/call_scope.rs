@@ -83,21 +83,12 @@ async fn passed(deadline: Option<Instant>) {
 }
 
 /// The outcome to record and the result to send; logs what the caller is not told.
-fn conclude(
-    ended: Ended,
-    tool: &Tool,
-    request_id: &str,
-    limit: Option<Duration>,
-) -> (Outcome, CallToolResult) {
+fn conclude(ended: Ended, tool: &Tool, request_id: &str, limit: Option<Duration>) -> (Outcome, CallToolResult) {
     let tool = tool.name();
     match ended {
-        Ended::Returned(Ok(result)) if result.is_error == Some(true) => {
-            (Outcome::ToolError, result)
-        }
+        Ended::Returned(Ok(result)) if result.is_error == Some(true) => (Outcome::ToolError, result),
         Ended::Returned(Ok(result)) => (Outcome::Ok, result),
-        Ended::Returned(Err(error)) if error.is_invalid_input() => {
-            (Outcome::InvalidInput, error.into_result())
-        }
+        Ended::Returned(Err(error)) if error.is_invalid_input() => (Outcome::InvalidInput, error.into_result()),
         Ended::Returned(Err(error)) => {
             if let Some(source) = error.source() {
                 tracing::warn!(tool, request_id, error = %error, source = chain(source), "tool failed");
@@ -106,18 +97,13 @@ fn conclude(
         }
         Ended::Panicked(panic) => {
             tracing::error!(tool, request_id, panic = message(&*panic), "tool panicked");
-            let text = format!(
-                "the tool failed unexpectedly; its operator finds the reason under {request_id}"
-            );
+            let text = format!("the tool failed unexpectedly; its operator finds the reason under {request_id}");
             (Outcome::Panicked, failure(text))
         }
         Ended::TimedOut => {
             tracing::warn!(tool, request_id, ?limit, "tool did not finish in time");
             let limit = limit.unwrap_or_default().as_secs_f64();
-            (
-                Outcome::TimedOut,
-                failure(format!("the tool did not finish within {limit} s and was stopped")),
-            )
+            (Outcome::TimedOut, failure(format!("the tool did not finish within {limit} s and was stopped")))
         }
         Ended::Cancelled => (Outcome::Cancelled, failure("the call was cancelled".to_owned())),
     }

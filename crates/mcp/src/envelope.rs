@@ -72,10 +72,8 @@ impl<'a> Envelope<'a> {
             ("tools/call", None) => return unreadable,
             _ => Kind::Request(method),
         };
-        let protocol_version = params
-            .meta
-            .and_then(|raw| object::<Meta<'a>>(raw.get().as_bytes()))
-            .and_then(|meta| meta.protocol_version);
+        let protocol_version =
+            params.meta.and_then(|raw| object::<Meta<'a>>(raw.get().as_bytes())).and_then(|meta| meta.protocol_version);
         Self { kind, id, protocol_version }
     }
 
@@ -173,14 +171,8 @@ mod tests {
 
     #[test]
     fn only_integer_and_string_ids_are_echoed() {
-        for (id, echoed) in [
-            ("7", true),
-            ("-1", true),
-            ("\"x\"", true),
-            ("1.5", false),
-            ("true", false),
-            ("{}", false),
-        ] {
+        for (id, echoed) in [("7", true), ("-1", true), ("\"x\"", true), ("1.5", false), ("true", false), ("{}", false)]
+        {
             let body = format!(r#"{{"id":{id},"method":"ping"}}"#);
             assert_eq!(Envelope::read(body.as_bytes()).id.is_some(), echoed, "{id}");
         }

@@ -148,10 +148,7 @@ mod tests {
     #[test]
     fn the_source_is_kept_for_the_log_and_not_sent() {
         let error = ToolError::new("the warehouse is down").with_source("password=hunter2 refused");
-        assert_eq!(
-            error.source().map(ToString::to_string).as_deref(),
-            Some("password=hunter2 refused")
-        );
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("password=hunter2 refused"));
         let sent = serde_json::to_value(error.into_result()).expect("a result serialises");
         assert_eq!(
             sent,
@@ -165,8 +162,7 @@ mod tests {
 
     #[test]
     fn data_for_programs_travels_in_meta() {
-        let error = ToolError::from("busy")
-            .with_meta("example.com/throttled", json!({ "retry_after_seconds": 3 }));
+        let error = ToolError::from("busy").with_meta("example.com/throttled", json!({ "retry_after_seconds": 3 }));
         let sent = serde_json::to_value(error.into_result()).expect("a result serialises");
         assert_eq!(sent["_meta"], json!({ "example.com/throttled": { "retry_after_seconds": 3 } }));
         assert_eq!(sent.get("structuredContent"), None);

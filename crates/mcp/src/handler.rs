@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as ToolDescription,
+    CacheScope, CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool as ToolDescription,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -46,14 +46,7 @@ impl Handler {
         let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(info.name, info.version));
         config.instructions = info.instructions;
-        Self {
-            shared: Arc::new(Shared {
-                registry,
-                descriptions,
-                config,
-                tools_list_ttl_ms: info.tools_list_ttl_ms,
-            }),
-        }
+        Self { shared: Arc::new(Shared { registry, descriptions, config, tools_list_ttl_ms: info.tools_list_ttl_ms }) }
     }
 }
 
@@ -76,17 +69,12 @@ impl ServerHandler for Handler {
             return Err(bypassed("tools/list"));
         };
         let shown = self.shared.registry.iter().zip(&self.shared.descriptions);
-        let tools = shown
-            .filter(|((index, _), _)| visible.shows(*index))
-            .map(|(_, tool)| tool.clone())
-            .collect();
+        let tools = shown.filter(|((index, _), _)| visible.shows(*index)).map(|(_, tool)| tool.clone()).collect();
         let mut result = ListToolsResult::with_all_items(tools);
         // One caller's list must never be handed to another by a cache on the way. Revisions before 2026-07-28 know no
         // hints.
         if context.protocol_version().is_some_and(|version| version.as_str() >= "2026-07-28") {
-            result = result
-                .with_cache_scope(CacheScope::Private)
-                .with_ttl_ms(self.shared.tools_list_ttl_ms);
+            result = result.with_cache_scope(CacheScope::Private).with_ttl_ms(self.shared.tools_list_ttl_ms);
         }
         Ok(result)
     }
@@ -114,9 +102,6 @@ impl ServerHandler for Handler {
 
 /// The gate and the engine read the request differently. Nothing runs.
 fn bypassed(method: &str) -> ErrorData {
-    tracing::error!(
-        method,
-        "a request reached the tools without the gate's passage and was stopped"
-    );
+    tracing::error!(method, "a request reached the tools without the gate's passage and was stopped");
     ErrorData::internal_error("the request was not admitted", None)
 }

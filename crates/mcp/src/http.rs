@@ -40,10 +40,7 @@ impl HttpEndpoint {
     }
 
     /// Answers one request. What the gate attached to its extensions reaches the tools.
-    pub async fn handle(
-        &self,
-        request: Request<Full<Bytes>>,
-    ) -> Response<BoxBody<Bytes, Infallible>> {
+    pub async fn handle(&self, request: Request<Full<Bytes>>) -> Response<BoxBody<Bytes, Infallible>> {
         self.service.handle(request).await
     }
 }

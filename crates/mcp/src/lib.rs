@@ -40,9 +40,7 @@ pub use crate::parameter::Argument;
 pub use crate::passage::{Passage, Visible};
 pub use crate::registry::{Registry, RegistryError, ToolIndex};
 pub use crate::schema::InputSchema;
-pub use crate::stdio::{
-    StdioGate, StdioPassage, StdioRefusal, StdioRequest, serve_stdio, serve_stream,
-};
+pub use crate::stdio::{StdioGate, StdioPassage, StdioRefusal, StdioRequest, serve_stdio, serve_stream};
 pub use crate::tool::{FreeTool, Tool, ToolSet};
 
 /// What the macros' output names, re-exported by the facade. No part of the public interface.
@@ -57,8 +55,6 @@ pub mod __private {
     pub use std::vec::Vec;
 
     pub use crate::output::{OutputKind, output};
-    pub use crate::parameter::{
-        IsArgument, IsFromCall, IsNeither, Parameter, ParameterKind, made_from_call,
-    };
+    pub use crate::parameter::{IsArgument, IsFromCall, IsNeither, Parameter, ParameterKind, made_from_call};
     pub use crate::{Call, FreeTool, InputSchema, Tool, ToolSet};
 }

@@ -55,9 +55,9 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
     fn into_result(self) -> Result<CallToolResult, ToolError> {
-        serde_json::to_value(self.0).map(CallToolResult::structured).map_err(|error| {
-            ToolError::new("the tool's output cannot be written as JSON").with_source(error)
-        })
+        serde_json::to_value(self.0)
+            .map(CallToolResult::structured)
+            .map_err(|error| ToolError::new("the tool's output cannot be written as JSON").with_source(error))
     }
 
     fn output_schema() -> Option<Arc<JsonObject>> {

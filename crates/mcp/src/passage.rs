@@ -34,8 +34,5 @@ impl Visible {
 
 /// Finds what the gate attached: over HTTP in the request's parts, which rmcp puts into the extensions, else directly.
 pub(crate) fn attached<T: Send + Sync + 'static>(extensions: &Extensions) -> Option<&T> {
-    extensions
-        .get::<Parts>()
-        .and_then(|parts| parts.extensions.get::<T>())
-        .or_else(|| extensions.get::<T>())
+    extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<T>()).or_else(|| extensions.get::<T>())
 }

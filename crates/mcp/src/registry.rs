@@ -87,23 +87,14 @@ fn index(at: usize) -> ToolIndex {
 fn check(tool: &Tool) -> Result<(), RegistryError> {
     let name = tool.name();
     if name.is_empty() || name.len() > 128 || !name.bytes().all(is_name_byte) {
-        return Err(RegistryError::InvalidName {
-            name: name.to_owned(),
-            origin: tool.origin().to_owned(),
-        });
+        return Err(RegistryError::InvalidName { name: name.to_owned(), origin: tool.origin().to_owned() });
     }
     let root = tool.input_schema().get("type").cloned().unwrap_or_default();
     if root != "object" {
-        return Err(RegistryError::InputIsNoObject {
-            name: name.to_owned(),
-            root: root.to_string(),
-        });
+        return Err(RegistryError::InputIsNoObject { name: name.to_owned(), root: root.to_string() });
     }
     if let Some(reason) = tool.validation().and_then(|validation| validation.defect()) {
-        return Err(RegistryError::InvalidSchema {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
-        });
+        return Err(RegistryError::InvalidSchema { name: name.to_owned(), reason: reason.to_owned() });
     }
     Ok(())
 }
@@ -118,9 +109,7 @@ fn is_name_byte(byte: u8) -> bool {
 #[non_exhaustive]
 pub enum RegistryError {
     /// Two tools have the same name.
-    #[error(
-        "the tool name `{name}` is taken twice, by `{first}` and by `{second}`: rename one with `name = \"…\"`"
-    )]
+    #[error("the tool name `{name}` is taken twice, by `{first}` and by `{second}`: rename one with `name = \"…\"`")]
     DuplicateName {
         /// The name.
         name: String,
@@ -179,13 +168,10 @@ mod tests {
     #[test]
     fn names_that_mcp_does_not_allow_are_refused() {
         for name in ["", "a b", "größe", "a/b"] {
-            let message =
-                error(tool(name, InputSchema::new().finish()).with_origin("reports::export"));
+            let message = error(tool(name, InputSchema::new().finish()).with_origin("reports::export"));
             assert_eq!(
                 message,
-                format!(
-                    "the tool name `{name}` of `reports::export` is not valid: 1 to 128 of A-Z a-z 0-9 _ - ."
-                )
+                format!("the tool name `{name}` of `reports::export` is not valid: 1 to 128 of A-Z a-z 0-9 _ - .")
             );
         }
         assert!(Registry::new([tool("A.z-0_9", InputSchema::new().finish())]).is_ok());
@@ -205,10 +191,7 @@ mod tests {
         let schema = Arc::new(schema.as_object().expect("an object").clone());
         assert!(Registry::new([tool("odd", Arc::clone(&schema))]).is_ok());
         let message = error(tool("odd", schema).validated());
-        assert!(
-            message.starts_with("the input schema of the tool `odd` is not valid: "),
-            "{message}"
-        );
+        assert!(message.starts_with("the input schema of the tool `odd` is not valid: "), "{message}");
     }
 
     #[test]

@@ -35,12 +35,7 @@ impl InputSchema {
     }
 
     /// Adds one argument.
-    pub fn property<T: JsonSchema>(
-        &mut self,
-        name: &str,
-        description: Option<&str>,
-        required: bool,
-    ) {
+    pub fn property<T: JsonSchema>(&mut self, name: &str, description: Option<&str>, required: bool) {
         let mut schema = self.generator.subschema_for::<T>();
         if let Some(description) = description {
             schema.ensure_object().insert("description".into(), description.into());
@@ -193,16 +188,10 @@ mod tests {
         let schema = finished(schema);
         let properties = schema["properties"].as_object().expect("an object");
         assert_eq!(properties.keys().collect::<Vec<_>>(), ["size", "after", "shape"]);
-        assert_eq!(
-            properties["size"],
-            json!({ "type": "string", "description": "Small or large." })
-        );
+        assert_eq!(properties["size"], json!({ "type": "string", "description": "Small or large." }));
         assert_eq!(schema["required"], json!(["size", "shape"]));
         assert_eq!(schema["additionalProperties"], false);
-        assert_eq!(
-            schema["$defs"]["Shape"]["oneOf"][1]["properties"]["of"]["items"]["$ref"],
-            "#/$defs/Shape"
-        );
+        assert_eq!(schema["$defs"]["Shape"]["oneOf"][1]["properties"]["of"]["items"]["$ref"], "#/$defs/Shape");
     }
 
     #[test]

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientNotification, ClientRequest, ErrorCode, ErrorData, Extensions, ProtocolVersion,
-    ServerConfig, ServerResult,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, Extensions, ProtocolVersion, ServerConfig, ServerResult,
 };
 use rmcp::service::{NotificationContext, RequestContext, Service};
 use rmcp::transport::io::stdio_pipes;
@@ -58,10 +57,7 @@ pub trait StdioGate: Send + Sync + 'static {
     ///
     /// # Errors
     /// The refusal that the peer gets as the error of its request.
-    fn admit(
-        &self,
-        request: StdioRequest<'_>,
-    ) -> impl Future<Output = Result<StdioPassage, StdioRefusal>> + Send;
+    fn admit(&self, request: StdioRequest<'_>) -> impl Future<Output = Result<StdioPassage, StdioRefusal>> + Send;
 }
 
 /// Serves the peer on standard input and output until it hangs up or `shutdown` is cancelled.
@@ -91,8 +87,7 @@ pub async fn serve_stream(
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), std::io::Error> {
     let gated = Gated { handler: Handler::new(registry, info), gate };
-    let running =
-        gated.serve_with_ct((reader, writer), shutdown).await.map_err(std::io::Error::other)?;
+    let running = gated.serve_with_ct((reader, writer), shutdown).await.map_err(std::io::Error::other)?;
     running.waiting().await.map_err(std::io::Error::other)?;
     Ok(())
 }
@@ -109,9 +104,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
         mut context: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let version = match &request {
-            ClientRequest::InitializeRequest(initialize) => {
-                Some(initialize.params.protocol_version.clone())
-            }
+            ClientRequest::InitializeRequest(initialize) => Some(initialize.params.protocol_version.clone()),
             _ => context.protocol_version(),
         };
         let tool = match &request {

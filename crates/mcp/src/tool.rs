@@ -49,10 +49,7 @@ impl Tool {
     /// [`Registry::new`](crate::Registry::new).
     pub fn new<F>(name: impl Into<Cow<'static, str>>, input_schema: Arc<JsonObject>, run: F) -> Self
     where
-        F: Fn(Call) -> BoxFuture<'static, Result<CallToolResult, ToolError>>
-            + Send
-            + Sync
-            + 'static,
+        F: Fn(Call) -> BoxFuture<'static, Result<CallToolResult, ToolError>> + Send + Sync + 'static,
     {
         let name = name.into();
         Self {
@@ -175,21 +172,15 @@ impl Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tool")
-            .field("name", &self.name)
-            .field("origin", &self.origin)
-            .finish_non_exhaustive()
+        f.debug_struct("Tool").field("name", &self.name).field("origin", &self.origin).finish_non_exhaustive()
     }
 }
 
 /// What a client is told about the tool. Declared limits and other extensions stay here.
 impl From<&Tool> for rmcp::model::Tool {
     fn from(tool: &Tool) -> Self {
-        let mut listed = Self::new_with_raw(
-            tool.name.clone(),
-            tool.description.clone(),
-            Arc::clone(&tool.input_schema),
-        );
+        let mut listed =
+            Self::new_with_raw(tool.name.clone(), tool.description.clone(), Arc::clone(&tool.input_schema));
         listed.title = tool.title.as_ref().map(ToString::to_string);
         listed.output_schema.clone_from(&tool.output_schema);
         listed

@@ -31,9 +31,10 @@ impl Validation {
 
     /// Checks the arguments, which are handed back if they fit.
     pub(crate) fn check(&self, arguments: JsonObject) -> Result<JsonObject, ToolError> {
-        let validator = self.validator.as_ref().map_err(|reason| {
-            ToolError::new("this tool's input schema is broken").with_source(&**reason)
-        })?;
+        let validator = self
+            .validator
+            .as_ref()
+            .map_err(|reason| ToolError::new("this tool's input schema is broken").with_source(&**reason))?;
         let arguments = Value::Object(arguments);
         let mut errors = validator.iter_errors(&arguments).peekable();
         if errors.peek().is_some() {

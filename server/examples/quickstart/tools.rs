@@ -91,10 +91,8 @@ async fn key_for(control: &Control, tenant: &str) -> Result<String, ControlError
     let tenant_ref = TenantRef::from(tenant);
     unless_taken(control.tenants().create(&actor, tenant, tenant).await)?;
     unless_taken(control.agents().create(&actor, &tenant_ref, agent).await)?;
-    let minted = control
-        .keys()
-        .create(&actor, &tenant_ref, &AgentRef::from(agent), NewKey::named("quickstart"))
-        .await?;
+    let minted =
+        control.keys().create(&actor, &tenant_ref, &AgentRef::from(agent), NewKey::named("quickstart")).await?;
     Ok(minted.key.expose().to_owned())
 }
 

@@ -37,31 +37,20 @@ impl Agent {
         let agents = desk.control.agents();
         let (done, agent) = match self {
             Self::List { tenant } => return list(desk, &TenantRef::from(tenant.as_str())).await,
-            Self::Suspend(Which { tenant, agent }) => (
-                "suspended",
-                agents
-                    .suspend(&desk.actor, &tenant.as_str().into(), &agent.as_str().into())
-                    .await?,
-            ),
-            Self::Resume(Which { tenant, agent }) => (
-                "resumed",
-                agents.resume(&desk.actor, &tenant.as_str().into(), &agent.as_str().into()).await?,
-            ),
+            Self::Suspend(Which { tenant, agent }) => {
+                ("suspended", agents.suspend(&desk.actor, &tenant.as_str().into(), &agent.as_str().into()).await?)
+            }
+            Self::Resume(Which { tenant, agent }) => {
+                ("resumed", agents.resume(&desk.actor, &tenant.as_str().into(), &agent.as_str().into()).await?)
+            }
         };
         desk.output.result(&agent, || format!("agent {} {done}", agent.name))
     }
 }
 
 async fn list(desk: &Desk, tenant: &TenantRef) -> anyhow::Result<()> {
-    let agents =
-        pages::all(async |page| desk.control.agents().list(&desk.actor, tenant, page).await)
-            .await?;
+    let agents = pages::all(async |page| desk.control.agents().list(&desk.actor, tenant, page).await).await?;
     desk.output.list(&agents, ["NAME", "STATUS", "LAST SEEN", "ID"], |agent: &AgentRow| {
-        [
-            agent.name.clone(),
-            agent.status.to_string(),
-            optional_time(agent.last_seen_at),
-            agent.id.to_string(),
-        ]
+        [agent.name.clone(), agent.status.to_string(), optional_time(agent.last_seen_at), agent.id.to_string()]
     })
 }

@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sluicegate_control::{
-    AgentRef, ControlError, Environment, KeyId, KeyRecord, KeyScopes, MintedKey, NewKey, Overlap,
-    TenantRef, ToolGlob, WallClock,
+    AgentRef, ControlError, Environment, KeyId, KeyRecord, KeyScopes, MintedKey, NewKey, Overlap, TenantRef, ToolGlob,
+    WallClock,
 };
 
 use super::Desk;
@@ -81,10 +81,8 @@ impl Key {
                 desk.output.result(&record, || format!("key {} revoked", record.id))
             }
             Self::List { tenant, agent } => {
-                let (tenant, agent) =
-                    (TenantRef::from(tenant.as_str()), agent.as_deref().map(AgentRef::from));
-                let list =
-                    async |page: &_| keys.list(&desk.actor, &tenant, agent.as_ref(), page).await;
+                let (tenant, agent) = (TenantRef::from(tenant.as_str()), agent.as_deref().map(AgentRef::from));
+                let list = async |page: &_| keys.list(&desk.actor, &tenant, agent.as_ref(), page).await;
                 let now_ms = WallClock::system().now_ms();
                 desk.output.list(
                     &pages::all(list).await?,
@@ -107,13 +105,10 @@ impl Key {
 
 impl Add {
     async fn run(self, desk: &Desk) -> anyhow::Result<MintedKey> {
-        let (tenant, agent) =
-            (TenantRef::from(self.tenant.as_str()), AgentRef::from(self.agent.as_str()));
+        let (tenant, agent) = (TenantRef::from(self.tenant.as_str()), AgentRef::from(self.agent.as_str()));
         let environment: Environment = desk.settings.key_environment.parse()?;
         let expires_at = self.expires_in.map(|Span(length)| {
-            WallClock::system()
-                .now_ms()
-                .saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX))
+            WallClock::system().now_ms().saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX))
         });
         let scopes = KeyScopes::new(self.tools)?.with_grants(self.grants)?;
         let new = NewKey { name: self.name, environment, scopes, expires_at };
@@ -136,7 +131,6 @@ fn print(desk: &Desk, MintedKey { key, record }: &MintedKey) -> anyhow::Result<(
         record: &'a KeyRecord,
     }
     let printed = Printed { key: key.expose(), record };
-    desk.output.result(&printed, || {
-        format!("{}\n\nkey {}: keep it now, it is not shown again", key.expose(), record.id)
-    })
+    desk.output
+        .result(&printed, || format!("{}\n\nkey {}: keep it now, it is not shown again", key.expose(), record.id))
 }

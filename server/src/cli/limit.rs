@@ -4,8 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sluicegate_control::{
-    AgentRef, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target,
-    TenantRef, WallClock,
+    AgentRef, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target, TenantRef, WallClock,
 };
 use sluicegate_limits::{Algorithm, Mode, Per};
 
@@ -72,11 +71,7 @@ pub(crate) struct Set {
     #[command(flatten)]
     target: TargetArguments,
     /// The rate: `50/min`; several hold together: `10/s 1000/h`.
-    #[arg(
-        required_unless_present = "concurrency",
-        conflicts_with = "concurrency",
-        value_name = "QUOTA"
-    )]
+    #[arg(required_unless_present = "concurrency", conflicts_with = "concurrency", value_name = "QUOTA")]
     quotas: Vec<String>,
     /// Calls at a time, in place of a rate.
     #[arg(long, value_name = "CALLS")]
@@ -136,39 +131,32 @@ impl Limit {
             Self::Explain(explain) => explain.run(desk).await,
             Self::Unset { target, concurrency } => {
                 let target = target.resolve(desk).await?;
-                let kind =
-                    if concurrency { LimitKindName::Concurrency } else { LimitKindName::Rate };
+                let kind = if concurrency { LimitKindName::Concurrency } else { LimitKindName::Rate };
                 desk.control.limits().unset(&desk.actor, &target, kind).await?;
                 tell_server(desk).await;
                 let about = Names::default().describe(desk, &target).await?;
                 desk.output.result(&target, || format!("{about}: {kind} taken away"))
             }
             Self::List { tenant } => {
-                let filter = tenant
-                    .map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(tenant.as_str().into()));
+                let filter = tenant.map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(tenant.as_str().into()));
                 let limits = desk.control.limits();
-                let limits =
-                    pages::all(async |page| limits.list(&desk.actor, &filter, page).await).await?;
+                let limits = pages::all(async |page| limits.list(&desk.actor, &filter, page).await).await?;
                 let mut names = Names::default();
                 let mut named = Vec::with_capacity(limits.len());
                 for entry in limits {
                     let about = names.describe(desk, &entry.target).await?;
                     named.push(Named { entry, about });
                 }
-                desk.output.list(
-                    &named,
-                    ["ABOUT", "LIMIT", "MODE", "ENDS", "BY", "NOTE"],
-                    |Named { entry, about }| {
-                        [
-                            about.clone(),
-                            entry.kind.to_string(),
-                            entry.mode.to_string(),
-                            optional_time(entry.expires_at),
-                            entry.updated_by.clone(),
-                            entry.note.clone(),
-                        ]
-                    },
-                )
+                desk.output.list(&named, ["ABOUT", "LIMIT", "MODE", "ENDS", "BY", "NOTE"], |Named { entry, about }| {
+                    [
+                        about.clone(),
+                        entry.kind.to_string(),
+                        entry.mode.to_string(),
+                        optional_time(entry.expires_at),
+                        entry.updated_by.clone(),
+                        entry.note.clone(),
+                    ]
+                })
             }
         }
     }
@@ -190,9 +178,7 @@ impl Set {
             value,
             mode: if self.observe { Mode::Observe } else { Mode::Enforce },
             expires_at: self.lasting.map(|Span(length)| {
-                WallClock::system()
-                    .now_ms()
-                    .saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX))
+                WallClock::system().now_ms().saturating_add(i64::try_from(length.as_millis()).unwrap_or(i64::MAX))
             }),
             note: self.note,
             allow_unknown_tool: self.allow_unknown_tool,
@@ -228,8 +214,7 @@ impl TargetArguments {
             });
         }
         let Some(tenant) = tenant.as_deref().map(TenantRef::from) else {
-            let tool = tool
-                .context("a limit is about something: give --server, --tenant, --plan or --tool")?;
+            let tool = tool.context("a limit is about something: give --server, --tenant, --plan or --tool")?;
             return Ok(Target::Tool { tool });
         };
         let Some(agent) = agent.as_deref().map(AgentRef::from) else {
@@ -253,29 +238,18 @@ impl Explain {
     async fn run(self, desk: &Desk) -> anyhow::Result<()> {
         let Self { tenant, agent, tool, key } = self;
         let question = Question { tenant, agent, tool, key };
-        let explanation =
-            match live::explain(&desk.settings.control_socket(), question.clone()).await? {
-                Some(explanation) => explanation,
-                None => {
-                    Explainer::offline(&desk.control, &desk.settings)
-                        .await?
-                        .explain(&desk.actor, question)
-                        .await?
-                }
-            };
+        let explanation = match live::explain(&desk.settings.control_socket(), question.clone()).await? {
+            Some(explanation) => explanation,
+            None => Explainer::offline(&desk.control, &desk.settings).await?.explain(&desk.actor, question).await?,
+        };
         desk.output.result(&explanation, || describe(&explanation))
     }
 }
 
 fn describe(explanation: &Explanation) -> String {
     let Question { tenant, agent, tool, .. } = &explanation.question;
-    let state = if explanation.live {
-        "live"
-    } else {
-        "no server runs on this data folder, so usage is not known"
-    };
-    let mut text =
-        format!("{agent} of {tenant} calls {tool} (revision {}, {state})", explanation.revision);
+    let state = if explanation.live { "live" } else { "no server runs on this data folder, so usage is not known" };
+    let mut text = format!("{agent} of {tenant} calls {tool} (revision {}, {state})", explanation.revision);
     for limit in &explanation.limits {
         text.push_str(&describe_limit(limit));
     }
@@ -294,11 +268,7 @@ fn describe_limit(limit: &ExplainedLimit) -> String {
     }
     line.push_str(&format!("\n  from {}", describe_source(source)));
     for shadowed in shadows {
-        line.push_str(&format!(
-            "\n  replaces {} from {}",
-            shadowed.text,
-            describe_source(&shadowed.source)
-        ));
+        line.push_str(&format!("\n  replaces {} from {}", shadowed.text, describe_source(&shadowed.source)));
     }
     if let Some(usage) = usage {
         line.push_str(&format!("\n  used {}, left {}", usage.used, usage.remaining));
@@ -314,9 +284,7 @@ fn describe_source(source: &ExplainedSource) -> String {
         ExplainedSource::Declared => "the tool's code".to_owned(),
         ExplainedSource::Config { setting } => format!("the setting {setting}"),
         ExplainedSource::Override { id, author, expires_at, note, .. } => {
-            let end = expires_at
-                .map(|end| format!(", until {}", optional_time(Some(end))))
-                .unwrap_or_default();
+            let end = expires_at.map(|end| format!(", until {}", optional_time(Some(end)))).unwrap_or_default();
             let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
             format!("override {id} by {author}{end}{note}")
         }

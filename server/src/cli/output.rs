@@ -16,11 +16,7 @@ impl Output {
     }
 
     /// Prints one result: as JSON, or as the text.
-    pub(crate) fn result(
-        self,
-        value: &impl Serialize,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn result(self, value: &impl Serialize, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         let text = if self.json { serde_json::to_string_pretty(value)? } else { text() };
         writeln!(std::io::stdout().lock(), "{text}")?;
         Ok(())
@@ -40,9 +36,7 @@ impl Output {
 /// Columns as wide as their widest cell; the last one is not padded.
 fn table<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>) -> String {
     let rows: Vec<_> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
-    };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
     let widths: [usize; N] = std::array::from_fn(width);
     let lines = rows.iter().map(|row| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
@@ -68,10 +62,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let rows = vec![
-            ["acme".to_owned(), "active".to_owned()],
-            ["a".to_owned(), "suspended".to_owned()],
-        ];
+        let rows = vec![["acme".to_owned(), "active".to_owned()], ["a".to_owned(), "suspended".to_owned()]];
         assert_eq!(table(["SLUG", "STATUS"], rows), "SLUG  STATUS\nacme  active\na     suspended");
     }
 

@@ -37,9 +37,7 @@ impl Serve {
         };
         if !server.has_tools() {
             let hint = if server.demo().is_some() { ", or try `serve --demo`" } else { "" };
-            anyhow::bail!(
-                "this server has no tools: register some with `Server::tools` or `Server::tool`{hint}"
-            );
+            anyhow::bail!("this server has no tools: register some with `Server::tools` or `Server::tool`{hint}");
         }
         let control = open_control(settings, WallClock::system()).await?;
         if self.no_migrate {
@@ -64,11 +62,7 @@ impl Serve {
 
 async fn refuse_pending(control: &Control) -> anyhow::Result<()> {
     let pending = control.migration_status().await?.pending;
-    anyhow::ensure!(
-        pending.is_empty(),
-        "{} migrations are pending: run `migrate` first",
-        pending.len()
-    );
+    anyhow::ensure!(pending.is_empty(), "{} migrations are pending: run `migrate` first", pending.len());
     Ok(())
 }
 

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use sluicegate_control::{
-    AgentId, AgentRef, ControlError, PlanId, PlanRef, Target, TenantId, TenantRef,
-};
+use sluicegate_control::{AgentId, AgentRef, ControlError, PlanId, PlanRef, Target, TenantId, TenantRef};
 
 use super::Desk;
 
@@ -19,11 +17,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// A target in words: `tenant acme, tool export`.
-    pub(crate) async fn describe(
-        &mut self,
-        desk: &Desk,
-        target: &Target,
-    ) -> Result<String, ControlError> {
+    pub(crate) async fn describe(&mut self, desk: &Desk, target: &Target) -> Result<String, ControlError> {
         let mut words = Vec::new();
         if let Some(tenant) = target.tenant() {
             words.push(format!("tenant {}", self.tenant(desk, tenant).await?));
@@ -53,20 +47,11 @@ impl Names {
         })
     }
 
-    async fn agent(
-        &mut self,
-        desk: &Desk,
-        tenant: TenantId,
-        id: AgentId,
-    ) -> Result<&str, ControlError> {
+    async fn agent(&mut self, desk: &Desk, tenant: TenantId, id: AgentId) -> Result<&str, ControlError> {
         Ok(match self.agents.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(slot) => {
-                let agent = desk
-                    .control
-                    .agents()
-                    .get(&desk.actor, &TenantRef::Id(tenant), &AgentRef::Id(id))
-                    .await?;
+                let agent = desk.control.agents().get(&desk.actor, &TenantRef::Id(tenant), &AgentRef::Id(id)).await?;
                 slot.insert(agent.name)
             }
         })

@@ -40,12 +40,8 @@ impl Tenant {
                 let name = name.unwrap_or_else(|| slug.clone());
                 ("added", tenants.create(&desk.actor, &slug, &name).await?)
             }
-            Self::Suspend { tenant } => {
-                ("suspended", tenants.suspend(&desk.actor, &tenant.as_str().into()).await?)
-            }
-            Self::Resume { tenant } => {
-                ("resumed", tenants.resume(&desk.actor, &tenant.as_str().into()).await?)
-            }
+            Self::Suspend { tenant } => ("suspended", tenants.suspend(&desk.actor, &tenant.as_str().into()).await?),
+            Self::Resume { tenant } => ("resumed", tenants.resume(&desk.actor, &tenant.as_str().into()).await?),
             Self::List => return list(desk).await,
         };
         desk.output.result(&tenant, || format!("tenant {} {done}", tenant.slug))
@@ -54,21 +50,9 @@ impl Tenant {
 
 async fn list(desk: &Desk) -> anyhow::Result<()> {
     let filter = TenantFilter::default();
-    let tenants =
-        pages::all(async |page| desk.control.tenants().list(&desk.actor, &filter, page).await)
-            .await?;
-    desk.output.list(
-        &tenants,
-        ["SLUG", "NAME", "STATUS", "PLAN", "CREATED"],
-        |tenant: &TenantRow| {
-            let plan = tenant.plan_name.clone().unwrap_or_else(|| "-".to_owned());
-            [
-                tenant.slug.clone(),
-                tenant.name.clone(),
-                tenant.status.to_string(),
-                plan,
-                time(tenant.created_at),
-            ]
-        },
-    )
+    let tenants = pages::all(async |page| desk.control.tenants().list(&desk.actor, &filter, page).await).await?;
+    desk.output.list(&tenants, ["SLUG", "NAME", "STATUS", "PLAN", "CREATED"], |tenant: &TenantRow| {
+        let plan = tenant.plan_name.clone().unwrap_or_else(|| "-".to_owned());
+        [tenant.slug.clone(), tenant.name.clone(), tenant.status.to_string(), plan, time(tenant.created_at)]
+    })
 }

@@ -59,12 +59,7 @@ impl Admission {
         {
             return policy;
         }
-        let policy = Arc::new(CallerPolicy::of(
-            &snapshot,
-            principal.who,
-            principal.scopes(),
-            &self.baseline,
-        ));
+        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes(), &self.baseline));
         principal.policy.store(Some(Arc::clone(&policy)));
         policy
     }
@@ -107,9 +102,7 @@ impl Admission {
     }
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
-        let wait = refusal
-            .wait()
-            .map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
+        let wait = refusal.wait().map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
         let (limit, name) = limits.rule(refusal.rule());
         let nearest = name.zip(wait).map(|(name, wait)| Nearest {
             name: name.to_owned(),
@@ -118,9 +111,7 @@ impl Admission {
         });
         let reason = match refusal.reason() {
             LimitReason::RateLimit => Reason::RateLimit,
-            LimitReason::Concurrency if limits.place(refusal.rule()) == Place::Server => {
-                Reason::Overloaded
-            }
+            LimitReason::Concurrency if limits.place(refusal.rule()) == Place::Server => Reason::Overloaded,
             LimitReason::Concurrency => Reason::Concurrency,
             LimitReason::CostAboveCapacity => Reason::Cost,
         };
@@ -152,12 +143,7 @@ impl Admitted {
     }
 
     /// Turns the permit into what work and response body hold.
-    pub(crate) fn into_ticket(
-        self,
-        trip: &Trip,
-        arrived: &Arrived,
-        meter: &Arc<Meter>,
-    ) -> Arc<Ticket> {
+    pub(crate) fn into_ticket(self, trip: &Trip, arrived: &Arrived, meter: &Arc<Meter>) -> Arc<Ticket> {
         let would_throttle = self.admission.would_throttle;
         Arc::new(Ticket {
             principal: Arc::clone(&arrived.principal),

@@ -10,8 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use moka::Expiry;
 use moka::future::Cache;
 use sluicegate_control::{
-    ApiKey, Control, Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash,
-    WallClock,
+    ApiKey, Control, Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, WallClock,
 };
 use sluicegate_limits::{AgentId, Limiter, TenantHandle, TenantIdentity};
 
@@ -33,8 +32,7 @@ const MOST_PRINCIPALS: u64 = 100_000;
 
 const WRONG: &str = "The API key is wrong, expired or revoked.";
 const MALFORMED: &str = "The API key is malformed: it was mistyped or cut off.";
-const MISSING: &str =
-    "Credentials are missing: send `Authorization: Bearer <API key>` or `X-API-Key`.";
+const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API key>` or `X-API-Key`.";
 
 /// Somebody who may call: an agent of a tenant by one of its keys, or anybody at all when `auth = "none"`.
 pub(crate) struct Principal {
@@ -65,15 +63,7 @@ impl Principal {
         let tenant = limiter.tenant(TenantIdentity::Untenanted);
         let caller = Caller::new(None, "anonymous".to_owned(), None);
         let agent = tenant.agent(caller.agent());
-        Self {
-            who: Who::default(),
-            caller,
-            tenant,
-            agent,
-            key: None,
-            credential: None,
-            policy: ArcSwapOption::empty(),
-        }
+        Self { who: Who::default(), caller, tenant, agent, key: None, credential: None, policy: ArcSwapOption::empty() }
     }
 
     /// Limiter state is keyed by ids, so a tenant that is made again under its old slug starts afresh.
@@ -151,17 +141,13 @@ impl Authenticator {
     }
 
     /// Authenticates a request by its headers, and takes the credentials out of them.
-    pub(crate) async fn authenticate(
-        &self,
-        headers: &mut HeaderMap,
-    ) -> Result<Arc<Principal>, Refusal> {
+    pub(crate) async fn authenticate(&self, headers: &mut HeaderMap) -> Result<Arc<Principal>, Refusal> {
         let bearer = headers.remove(header::AUTHORIZATION);
         let api_key = headers.remove(X_API_KEY);
         if let Some(anonymous) = &self.anonymous {
             return Ok(Arc::clone(anonymous));
         }
-        let text =
-            bearer.as_ref().and_then(bearer_token).or_else(|| api_key.as_ref()?.to_str().ok());
+        let text = bearer.as_ref().and_then(bearer_token).or_else(|| api_key.as_ref()?.to_str().ok());
         self.authenticate_key(text.ok_or(Refusal::Unauthenticated(MISSING))?).await
     }
 
@@ -170,8 +156,7 @@ impl Authenticator {
         if let Some(anonymous) = &self.anonymous {
             return Ok(Arc::clone(anonymous));
         }
-        let presented =
-            ApiKey::parse(text.trim()).map_err(|_| Refusal::Unauthenticated(MALFORMED))?;
+        let presented = ApiKey::parse(text.trim()).map_err(|_| Refusal::Unauthenticated(MALFORMED))?;
         let mut known = self.find(presented.id()).await?;
         if matches!(&known, Known::Principal(principal) if principal.is_stale(&self.policy)) {
             self.known.invalidate(&presented.id()).await;
@@ -189,8 +174,7 @@ impl Authenticator {
             // Read before the query: a change that the query missed is newer than this.
             let looked_up = self.policy.current().revision;
             let credential = self.control.credentials().find(id).await?;
-            let principal = credential
-                .map(|credential| Arc::new(Principal::of(credential, &self.limiter, looked_up)));
+            let principal = credential.map(|credential| Arc::new(Principal::of(credential, &self.limiter, looked_up)));
             Ok(principal.map_or(Known::Nobody, Known::Principal))
         });
         found.await.map_err(|error: Arc<sluicegate_control::ControlError>| {

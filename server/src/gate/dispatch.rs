@@ -35,9 +35,7 @@ pub(crate) async fn dispatch(
         return Ok(answer.await);
     }
     let limit = gate.admission.baseline().timeout;
-    tokio::time::timeout(limit, answer)
-        .await
-        .map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
+    tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
 /// Which tools the caller's list shows.

@@ -50,18 +50,14 @@ impl Edge {
             return Err(Refusal::Forbidden("The request names no host.".to_owned()));
         };
         if !self.hosts.allow(name_of(host)) {
-            return Err(Refusal::Forbidden(format!(
-                "The host `{host}` is not served here (allowed_hosts)."
-            )));
+            return Err(Refusal::Forbidden(format!("The host `{host}` is not served here (allowed_hosts).")));
         }
         let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
         if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
             return Ok(());
         }
-        Err(Refusal::Forbidden(format!(
-            "Pages of `{origin}` may not call this server (allowed_origins)."
-        )))
+        Err(Refusal::Forbidden(format!("Pages of `{origin}` may not call this server (allowed_origins).")))
     }
 
     /// Reads the body whole, up to the tenant's or the server's limit.
@@ -71,17 +67,13 @@ impl Edge {
         body: Body,
         tenant_limit: Option<u64>,
     ) -> Result<Bytes, Refusal> {
-        let limit = tenant_limit
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(self.max_body_bytes);
+        let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
         if announced_length(&parts.headers).is_some_and(|length| length > limit as u64) {
             return Err(Refusal::BodyTooLarge { limit });
         }
         match tokio::time::timeout(self.body_timeout, Limited::new(body, limit).collect()).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                Err(Refusal::BodyTooLarge { limit })
-            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
             Ok(Err(_)) => Err(Refusal::BodyBroken),
             Err(_) => Err(Refusal::BodyTimeout),
         }
@@ -152,10 +144,6 @@ mod tests {
     fn elsewhere_any_name_is_served_until_names_are_given() {
         assert!(hosts("", "0.0.0.0:80").allow("mcp.example"));
         let named = hosts("mcp.example, other.example", "0.0.0.0:80");
-        assert!(
-            named.allow("MCP.example")
-                && named.allow("other.example")
-                && !named.allow("evil.example")
-        );
+        assert!(named.allow("MCP.example") && named.allow("other.example") && !named.allow("evil.example"));
     }
 }

@@ -22,10 +22,7 @@ pub(crate) fn respond(
     ticket: Arc<Ticket>,
 ) -> Response<Body> {
     let request_id = Arc::clone(&ticket.request_id);
-    let mut response = stamp(
-        response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })),
-        &request_id,
-    );
+    let mut response = stamp(response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })), &request_id);
     fields.write(response.headers_mut());
     response
 }
@@ -48,10 +45,7 @@ impl http_body::Body for HeldBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
         if matches!(frame, Poll::Ready(None)) {
             self.ticket = None;

@@ -29,8 +29,7 @@ impl Gate {
             Some(tool) => Kind::ToolCall(tool.into()),
             None => Kind::Request(request.method.into()),
         };
-        let admitted =
-            self.gate.admission.admit(&arrived.principal, &arrived.policy, &Method::POST, &kind);
+        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, &Method::POST, &kind);
         let admitted = admitted.inspect_err(|refusal| {
             self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal));
         })?;
@@ -45,19 +44,9 @@ impl Gate {
 
 impl StdioGate for Gate {
     async fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal> {
-        let trip = Trip {
-            request_id: new_request_id(),
-            started: Instant::now(),
-            user_agent: None,
-            version: None,
-        };
+        let trip = Trip { request_id: new_request_id(), started: Instant::now(), user_agent: None, version: None };
         self.pass(&trip, request).await.map_err(|refusal| {
-            stdio::render(
-                &refusal,
-                self.gate.wording.code,
-                request.protocol_version,
-                &trip.request_id,
-            )
+            stdio::render(&refusal, self.gate.wording.code, request.protocol_version, &trip.request_id)
         })
     }
 }

@@ -50,11 +50,7 @@ impl Baseline {
             tenant: rate("limit_tenant", &settings.limit_tenant, Algorithm::SlidingWindow)?,
             agent: rate("limit_agent", &settings.limit_agent, Algorithm::TokenBucket)?,
             tool: rate("limit_tool", &settings.limit_tool, Algorithm::TokenBucket)?,
-            requests: rate(
-                "requests_per_agent",
-                &settings.requests_per_agent,
-                Algorithm::TokenBucket,
-            )?,
+            requests: rate("requests_per_agent", &settings.requests_per_agent, Algorithm::TokenBucket)?,
             server_concurrency: cap("max_in_flight", settings.max_in_flight)?,
             agent_concurrency: cap("agent_concurrency", settings.agent_concurrency)?,
             timeout: settings.call_timeout.0,
@@ -92,12 +88,10 @@ impl Baseline {
 
 fn rate(setting: &str, text: &str, algorithm: Algorithm) -> Result<RateLimit, SettingsError> {
     let quota = text.parse().map_err(|error| SettingsError(format!("{setting}: {error}")))?;
-    RateLimit::new(quota, None, algorithm)
-        .map_err(|error| SettingsError(format!("{setting}: {error}")))
+    RateLimit::new(quota, None, algorithm).map_err(|error| SettingsError(format!("{setting}: {error}")))
 }
 
 fn cap(setting: &str, calls: u32) -> Result<Concurrency, SettingsError> {
-    let calls = NonZeroU32::new(calls)
-        .ok_or_else(|| SettingsError(format!("{setting} = 0 would let nobody in")))?;
+    let calls = NonZeroU32::new(calls).ok_or_else(|| SettingsError(format!("{setting} = 0 would let nobody in")))?;
     Ok(Concurrency::new(calls))
 }

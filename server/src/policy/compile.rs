@@ -40,12 +40,7 @@ pub(crate) struct CallLimits {
 
 impl CallerPolicy {
     /// What `snapshot` means for `who`, whose key opens `scopes`.
-    pub(crate) fn of(
-        snapshot: &Arc<Snapshot>,
-        who: Who,
-        scopes: Option<&KeyScopes>,
-        baseline: &Baseline,
-    ) -> Self {
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>, baseline: &Baseline) -> Self {
         // A tenant that the snapshot does not know yet is newer than it.
         let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
         let suspended = if tenant.is_some_and(|tenant| !tenant.status.is_active()) {
@@ -57,27 +52,15 @@ impl CallerPolicy {
         let visible: Arc<[bool]> = baseline
             .tools()
             .map(|(name, declaration)| {
-                let allowed = settings
-                    .allowed_tools
-                    .as_ref()
-                    .is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
-                let opened = scopes
-                    .is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
+                let allowed =
+                    settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
+                let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
                 allowed && opened
             })
             .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
         let [unknown, requests, notifications] = [const { OnceLock::new() }; 3];
-        Self {
-            snapshot: Arc::clone(snapshot),
-            suspended,
-            settings,
-            visible,
-            tools,
-            unknown,
-            requests,
-            notifications,
-        }
+        Self { snapshot: Arc::clone(snapshot), suspended, settings, visible, tools, unknown, requests, notifications }
     }
 
     /// Whether this is what `snapshot` means.
@@ -112,8 +95,12 @@ impl CallLimits {
             let (scope, place, mode) = (*scope, *place, *mode);
             match limits {
                 Limits::Cap(cap) => caps.push(CapRule { scope, place, cap: *cap, mode }),
-                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| {
-                    RateRule { scope, place, ordinal, limit: *limit, mode }
+                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| RateRule {
+                    scope,
+                    place,
+                    ordinal,
+                    limit: *limit,
+                    mode,
                 })),
             }
         }
@@ -128,8 +115,7 @@ impl CallLimits {
             Asked::UnknownTool | Asked::Request | Asked::Notification => None,
         };
         let declaration = tool_index.map(|tool| baseline.declaration(tool));
-        let (cost, priority) =
-            declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
+        let (cost, priority) = declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
         let rules = Rules::new(rates, caps, cost, priority, baseline.reserve)
             .expect("each place has at most eight rates and one cap, so the rules hold together");
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());

@@ -3,12 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sluicegate_control::{
-    Actor, AgentRef, Control, ControlError, KeyId, LimitEntry, TenantRef, WallClock,
-};
-use sluicegate_limits::{
-    Call, Limit, Limiter, RateLimit, RuleReport, TenantIdentity, ToolId, Wait,
-};
+use sluicegate_control::{Actor, AgentRef, Control, ControlError, KeyId, LimitEntry, TenantRef, WallClock};
+use sluicegate_limits::{Call, Limit, Limiter, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
 
 use super::PolicyStore;
 use super::baseline::Baseline;
@@ -115,8 +111,7 @@ impl Explainer {
         let actor = Actor::system("explain");
         let tools = pages::all(async |page| control.tools().list(&actor, page).await).await?;
         let declared = tools.into_iter().map(|tool| {
-            let declared =
-                serde_json::from_str(tool.definition.declared_limits.as_str()).unwrap_or_default();
+            let declared = serde_json::from_str(tool.definition.declared_limits.as_str()).unwrap_or_default();
             (tool.definition.name, declared)
         });
         let baseline = Arc::new(Baseline::new(settings, declared)?);
@@ -128,35 +123,22 @@ impl Explainer {
     ///
     /// # Errors
     /// `NotFound` for the tenant, the agent or the key, `UnknownTool` for the tool.
-    pub(crate) async fn explain(
-        &self,
-        actor: &Actor,
-        question: Question,
-    ) -> Result<Explanation, ControlError> {
+    pub(crate) async fn explain(&self, actor: &Actor, question: Question) -> Result<Explanation, ControlError> {
         let tenant = TenantRef::from(question.tenant.as_str());
-        let agent = self
-            .control
-            .agents()
-            .get(actor, &tenant, &AgentRef::from(question.agent.as_str()))
-            .await?;
+        let agent = self.control.agents().get(actor, &tenant, &AgentRef::from(question.agent.as_str())).await?;
         if let Some(key) = question.key {
             self.control.keys().get(actor, key).await?;
         }
         self.control.tools().get(actor, &question.tool).await?;
         let Some(tool) = self.baseline.tool(&question.tool) else {
-            return Err(ControlError::NotFound {
-                what: "tool on this server",
-                name: question.tool,
-            });
+            return Err(ControlError::NotFound { what: "tool on this server", name: question.tool });
         };
         let who = Who { tenant: Some(agent.tenant_id), agent: Some(agent.id), key: question.key };
         let asked = Asked::Tool(tool);
         let snapshot = self.policy.current();
-        let applied =
-            Resolver { snapshot: &snapshot, baseline: &self.baseline, who }.resolve(asked);
+        let applied = Resolver { snapshot: &snapshot, baseline: &self.baseline, who }.resolve(asked);
         let limits = CallLimits::new(&applied, &self.baseline, asked);
-        let reports =
-            self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
+        let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
         Ok(Explanation {
             question,
             revision: snapshot.revision.get(),
@@ -169,8 +151,7 @@ impl Explainer {
 /// What the limiter knows of every rule: rates in order, then caps.
 fn usage(limiter: &Limiter, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
     let id = |id: Option<String>| id.unwrap_or_default();
-    let tenant =
-        limiter.tenant(TenantIdentity::Named(&id(who.tenant.map(|tenant| tenant.to_string()))));
+    let tenant = limiter.tenant(TenantIdentity::Named(&id(who.tenant.map(|tenant| tenant.to_string()))));
     let agent_name = id(who.agent.map(|agent| agent.to_string()));
     let agent = tenant.agent(&agent_name);
     let key = who.key.map(|key| tenant.key(&agent_name, &key.to_string()));
@@ -188,9 +169,7 @@ fn explain(applied: &[Applied], reports: Option<&[RuleReport]>) -> Vec<Explained
     let mut lines = Vec::new();
     for applied in applied {
         let (limits, next) = match &applied.limits {
-            Limits::Rates(rates) => {
-                (rates.iter().map(|rate| Limit::Rate(*rate)).collect(), &mut next_rate)
-            }
+            Limits::Rates(rates) => (rates.iter().map(|rate| Limit::Rate(*rate)).collect(), &mut next_rate),
             Limits::Cap(cap) => (vec![Limit::Concurrency(*cap)], &mut next_cap),
         };
         for limit in limits {
@@ -234,9 +213,7 @@ fn text(limit: Limit) -> String {
 
 fn shadowed((origin, limits): &(Source, Limits)) -> Shadowed {
     let text = match limits {
-        Limits::Rates(rates) => {
-            rates.iter().map(|rate| rate.quota().to_string()).collect::<Vec<_>>().join(", ")
-        }
+        Limits::Rates(rates) => rates.iter().map(|rate| rate.quota().to_string()).collect::<Vec<_>>().join(", "),
         Limits::Cap(cap) => cap.to_string(),
     };
     Shadowed { text, source: source(origin) }

@@ -13,9 +13,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_control::{
-    AgentId, KeyId, LimitEntry, LimitKind, LimitKindName as Kind, PlanId, Target, TenantId,
-};
+use sluicegate_control::{AgentId, KeyId, LimitEntry, LimitKind, LimitKindName as Kind, PlanId, Target, TenantId};
 use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope};
 use sluicegate_mcp::ToolIndex;
 
@@ -94,14 +92,7 @@ impl Resolver<'_> {
             &[Some(Target::Server)],
             [cap("max_in_flight", base.server_concurrency)],
         );
-        self.add(
-            &mut applied,
-            Kind::Concurrency,
-            Scope::Tenant,
-            Place::Tenant,
-            &self.tenant_targets(),
-            [None],
-        );
+        self.add(&mut applied, Kind::Concurrency, Scope::Tenant, Place::Tenant, &self.tenant_targets(), [None]);
         self.add(
             &mut applied,
             Kind::Concurrency,
@@ -110,72 +101,30 @@ impl Resolver<'_> {
             &self.agent_targets(),
             [cap("agent_concurrency", base.agent_concurrency)],
         );
-        self.add(
-            &mut applied,
-            Kind::Concurrency,
-            Scope::Agent,
-            Place::AgentKey,
-            &[self.key_target()],
-            [None],
-        );
+        self.add(&mut applied, Kind::Concurrency, Scope::Agent, Place::AgentKey, &[self.key_target()], [None]);
         match asked {
             Asked::Tool(_) | Asked::UnknownTool => {}
             Asked::Notification => return applied,
             Asked::Request => {
                 let requests = rate("requests_per_agent", base.requests);
-                self.add(
-                    &mut applied,
-                    Kind::Rate,
-                    Scope::Agent,
-                    Place::AgentRequests,
-                    &[],
-                    [requests],
-                );
+                self.add(&mut applied, Kind::Rate, Scope::Agent, Place::AgentRequests, &[], [requests]);
                 return applied;
             }
         }
 
         let server = base.server.and_then(|limit| rate("limit_server", limit));
-        self.add(
-            &mut applied,
-            Kind::Rate,
-            Scope::Server,
-            Place::Server,
-            &[Some(Target::Server)],
-            [server],
-        );
+        self.add(&mut applied, Kind::Rate, Scope::Server, Place::Server, &[Some(Target::Server)], [server]);
         let tenant = rate("limit_tenant", base.tenant);
-        self.add(
-            &mut applied,
-            Kind::Rate,
-            Scope::Tenant,
-            Place::Tenant,
-            &self.tenant_targets(),
-            [tenant],
-        );
+        self.add(&mut applied, Kind::Rate, Scope::Tenant, Place::Tenant, &self.tenant_targets(), [tenant]);
         let agent = rate("limit_agent", base.agent);
-        self.add(
-            &mut applied,
-            Kind::Rate,
-            Scope::Agent,
-            Place::Agent,
-            &self.agent_targets(),
-            [agent],
-        );
-        self.add(
-            &mut applied,
-            Kind::Rate,
-            Scope::Agent,
-            Place::AgentKey,
-            &[self.key_target()],
-            [None],
-        );
+        self.add(&mut applied, Kind::Rate, Scope::Agent, Place::Agent, &self.agent_targets(), [agent]);
+        self.add(&mut applied, Kind::Rate, Scope::Agent, Place::AgentKey, &[self.key_target()], [None]);
 
         if let Asked::Tool(tool) = asked {
             let declaration = base.declaration(tool);
             let targets = self.tool_targets(base.tool_name(tool));
-            let rates = (!declaration.rates.is_empty())
-                .then(|| (Source::Declared, Limits::Rates(declaration.rates.clone())));
+            let rates =
+                (!declaration.rates.is_empty()).then(|| (Source::Declared, Limits::Rates(declaration.rates.clone())));
             let fallback = rate("limit_tool", base.tool);
             let place = tool_place(declaration.per);
             self.add(&mut applied, Kind::Rate, Scope::Tool, place, &targets, [rates, fallback]);
@@ -195,10 +144,8 @@ impl Resolver<'_> {
         targets: &[Option<Target>],
         baseline: [Option<(Source, Limits)>; N],
     ) {
-        let overrides =
-            targets.iter().flatten().filter_map(|target| self.snapshot.entry(target, kind));
-        let overrides =
-            overrides.map(|entry| (Source::Override(Arc::clone(entry)), numbers(entry)));
+        let overrides = targets.iter().flatten().filter_map(|target| self.snapshot.entry(target, kind));
+        let overrides = overrides.map(|entry| (Source::Override(Arc::clone(entry)), numbers(entry)));
         let mut sources = overrides.chain(baseline.into_iter().flatten());
         let Some((source, limits)) = sources.next() else { return };
         let place = match &source {
@@ -213,25 +160,15 @@ impl Resolver<'_> {
     }
 
     fn plan(&self) -> Option<PlanId> {
-        self.who
-            .tenant
-            .and_then(|tenant| self.snapshot.tenant(tenant))
-            .and_then(|tenant| tenant.plan_id)
+        self.who.tenant.and_then(|tenant| self.snapshot.tenant(tenant)).and_then(|tenant| tenant.plan_id)
     }
 
     fn tenant_targets(&self) -> [Option<Target>; 2] {
-        [
-            self.who.tenant.map(|tenant| Target::Tenant { tenant }),
-            self.plan().map(|plan| Target::Plan { plan }),
-        ]
+        [self.who.tenant.map(|tenant| Target::Tenant { tenant }), self.plan().map(|plan| Target::Plan { plan })]
     }
 
     fn agent_targets(&self) -> [Option<Target>; 2] {
-        let own = self
-            .who
-            .tenant
-            .zip(self.who.agent)
-            .map(|(tenant, agent)| Target::Agent { tenant, agent });
+        let own = self.who.tenant.zip(self.who.agent).map(|(tenant, agent)| Target::Agent { tenant, agent });
         [own, self.plan().map(|plan| Target::PlanAgent { plan })]
     }
 
@@ -246,11 +183,7 @@ impl Resolver<'_> {
         let tool = || name.to_owned();
         let who = self.who;
         [
-            who.tenant.zip(who.agent).map(|(tenant, agent)| Target::AgentTool {
-                tenant,
-                agent,
-                tool: tool(),
-            }),
+            who.tenant.zip(who.agent).map(|(tenant, agent)| Target::AgentTool { tenant, agent, tool: tool() }),
             who.tenant.map(|tenant| Target::TenantTool { tenant, tool: tool() }),
             self.plan().map(|plan| Target::PlanTool { plan, tool: tool() }),
             Some(Target::Tool { tool: tool() }),
@@ -264,12 +197,7 @@ fn numbers(entry: &LimitEntry) -> Limits {
         LimitKind::Concurrency { cap } => Limits::Cap(*cap),
         LimitKind::Rate { quotas, burst, algorithm, .. } => {
             let algorithm = algorithm.unwrap_or(entry.target.default_algorithm());
-            Limits::Rates(
-                quotas
-                    .iter()
-                    .filter_map(|quota| RateLimit::new(*quota, *burst, algorithm).ok())
-                    .collect(),
-            )
+            Limits::Rates(quotas.iter().filter_map(|quota| RateLimit::new(*quota, *burst, algorithm).ok()).collect())
         }
     }
 }
@@ -277,10 +205,9 @@ fn numbers(entry: &LimitEntry) -> Limits {
 /// An override of a tool may say whose calls it counts; otherwise the tool's declaration stands.
 fn overridden_place(entry: &LimitEntry, place: Place) -> Place {
     match (&entry.kind, place) {
-        (
-            LimitKind::Rate { per: Some(per), .. },
-            Place::AgentTool | Place::TenantTool | Place::ServerTool,
-        ) => tool_place(*per),
+        (LimitKind::Rate { per: Some(per), .. }, Place::AgentTool | Place::TenantTool | Place::ServerTool) => {
+            tool_place(*per)
+        }
         _ => place,
     }
 }

@@ -36,8 +36,7 @@ impl Fields {
             headers.insert(RATELIMIT_POLICY, policy.clone());
         }
         if let Some(Nearest { name, remaining, seconds }) = &self.nearest
-            && let Ok(value) =
-                HeaderValue::try_from(format!("\"{name}\";r={remaining};t={seconds}"))
+            && let Ok(value) = HeaderValue::try_from(format!("\"{name}\";r={remaining};t={seconds}"))
         {
             headers.insert(RATELIMIT, value);
         }
@@ -45,9 +44,7 @@ impl Fields {
 }
 
 /// Writes `RateLimit-Policy` for limits of these names, counts and windows. A window below a second counts as one.
-pub(crate) fn policy<'a>(
-    limits: impl Iterator<Item = (&'a str, u64, Duration)>,
-) -> Option<HeaderValue> {
+pub(crate) fn policy<'a>(limits: impl Iterator<Item = (&'a str, u64, Duration)>) -> Option<HeaderValue> {
     let mut text = String::new();
     for (name, count, window) in limits {
         let separator = if text.is_empty() { "" } else { ", " };
@@ -63,8 +60,7 @@ mod tests {
 
     #[test]
     fn the_fields_read_as_the_draft_shows_them() {
-        let limits =
-            [("tenant", 1000, Duration::from_secs(60)), ("tool", 5, Duration::from_millis(500))];
+        let limits = [("tenant", 1000, Duration::from_secs(60)), ("tool", 5, Duration::from_millis(500))];
         let mut headers = HeaderMap::new();
         let nearest = Nearest { name: "tool".to_owned(), remaining: 0, seconds: 12 };
         Fields { policy: policy(limits.into_iter()), nearest: Some(nearest) }.write(&mut headers);

@@ -48,13 +48,10 @@ impl Wording {
         let (status, body) = match style {
             RefusalStyle::ToolResult => (200, tool_result(&report, peer)),
             RefusalStyle::Jsonrpc => (200, json_rpc_error(&report, peer.id)),
-            RefusalStyle::Http | RefusalStyle::Auto => {
-                (report.status, json_rpc_error(&report, peer.id))
-            }
+            RefusalStyle::Http | RefusalStyle::Auto => (report.status, json_rpc_error(&report, peer.id)),
         };
         let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() =
-            StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -62,10 +59,7 @@ impl Wording {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Refusal::Unauthenticated(_) = refusal {
-            headers.insert(
-                header::WWW_AUTHENTICATE,
-                HeaderValue::from_static("Bearer realm=\"sluicegate\""),
-            );
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
         }
         if let Refusal::Throttled(throttled) = refusal {
             throttled.fields.write(headers);
@@ -75,12 +69,7 @@ impl Wording {
 
     /// Only what a limit refused has a style, and an answer without an id never has the status 200: clients that wait
     /// for their id would wait for ever.
-    fn style(
-        &self,
-        refusal: &Refusal,
-        peer: Peer<'_>,
-        tenant_style: Option<RefusalStyle>,
-    ) -> RefusalStyle {
+    fn style(&self, refusal: &Refusal, peer: Peer<'_>, tenant_style: Option<RefusalStyle>) -> RefusalStyle {
         if peer.id.is_none() || !matches!(refusal, Refusal::Throttled(_)) {
             return RefusalStyle::Http;
         }

@@ -75,12 +75,7 @@ impl Refusal {
     }
 
     /// The refusal in words and numbers, for a peer of this protocol version.
-    pub(crate) fn report<'a>(
-        &'a self,
-        code: RefusalCode,
-        version: Option<&str>,
-        request_id: &'a str,
-    ) -> Report<'a> {
+    pub(crate) fn report<'a>(&'a self, code: RefusalCode, version: Option<&str>, request_id: &'a str) -> Report<'a> {
         let plain = |status: u16, message: String| Report {
             code: i32::from(status),
             status,
@@ -92,21 +87,14 @@ impl Refusal {
         };
         match self {
             Self::Unauthenticated(what) => plain(401, (*what).to_owned()),
-            Self::Suspended(who) => {
-                plain(403, format!("This {who} is suspended. Ask the operator of this server."))
-            }
+            Self::Suspended(who) => plain(403, format!("This {who} is suspended. Ask the operator of this server.")),
             Self::Forbidden(what) => plain(403, what.clone()),
-            Self::BodyTooLarge { limit } => {
-                plain(413, format!("The request body is larger than {limit} bytes."))
-            }
+            Self::BodyTooLarge { limit } => plain(413, format!("The request body is larger than {limit} bytes.")),
             Self::BodyTimeout => plain(408, "The request body did not arrive in time.".to_owned()),
-            Self::BodyBroken => {
-                plain(400, "The request body ended before it was complete.".to_owned())
+            Self::BodyBroken => plain(400, "The request body ended before it was complete.".to_owned()),
+            Self::TimedOut { seconds } => {
+                plain(504, format!("The request did not finish within {seconds} s and was stopped."))
             }
-            Self::TimedOut { seconds } => plain(
-                504,
-                format!("The request did not finish within {seconds} s and was stopped."),
-            ),
             Self::Unavailable(why) => Report {
                 suggestion: Some("wait a second before retrying".to_owned()),
                 ..plain(503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s."))
@@ -183,11 +171,8 @@ impl Throttled {
         };
         let seconds = wait.retry_after_seconds();
         let unit = if seconds == 1 { "second" } else { "seconds" };
-        let rest = if other_tools_may_work {
-            "; other tools may work meanwhile"
-        } else {
-            "; other tools are limited as well"
-        };
+        let rest =
+            if other_tools_may_work { "; other tools may work meanwhile" } else { "; other tools are limited as well" };
         format!("wait {seconds} {unit} before retrying{rest}")
     }
 }

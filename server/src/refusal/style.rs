@@ -25,10 +25,7 @@ impl CompatibilityList {
     pub(crate) fn style(&self, user_agent: &str, version: Option<&str>) -> RefusalStyle {
         let fits = |entry: &&CompatibilityEntry| {
             user_agent.starts_with(&entry.user_agent)
-                && entry
-                    .older_than
-                    .as_deref()
-                    .is_none_or(|limit| version.unwrap_or_default() < limit)
+                && entry.older_than.as_deref().is_none_or(|limit| version.unwrap_or_default() < limit)
         };
         match self.0.iter().find(fits).map(|entry| entry.style) {
             None | Some(RefusalStyle::Auto) => RefusalStyle::Http,

@@ -1,16 +1,11 @@
 use super::*;
 
-fn read(
-    file: &str,
-    dotenv: &[(&str, &str)],
-    environment: &[(&str, &str)],
-) -> Result<Settings, SettingsError> {
+fn read(file: &str, dotenv: &[(&str, &str)], environment: &[(&str, &str)]) -> Result<Settings, SettingsError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("sluicegate.toml");
     std::fs::write(&path, file).expect("the file is written");
-    let owned = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>()
-    };
+    let owned =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
     Settings::read(None, &path, owned(dotenv), owned(environment), &Overrides::default())
 }
 
@@ -24,17 +19,12 @@ fn later_sources_win() {
     let file = "limit_tenant = \"1/s\"\nlimit_agent = \"1/s\"\nlimit_tool = \"1/s\"";
     let dotenv = [("SLUICEGATE_LIMIT_AGENT", "2/s"), ("SLUICEGATE_LIMIT_TOOL", "2/s")];
     let settings = read(file, &dotenv, &[("SLUICEGATE_LIMIT_TOOL", "3/s")]).expect("all valid");
-    assert_eq!(
-        (&*settings.limit_tenant, &*settings.limit_agent, &*settings.limit_tool),
-        ("1/s", "2/s", "3/s")
-    );
+    assert_eq!((&*settings.limit_tenant, &*settings.limit_agent, &*settings.limit_tool), ("1/s", "2/s", "3/s"));
 }
 
 #[test]
 fn a_wrong_value_is_refused_with_its_name_value_and_source() {
-    let error = read("", &[], &[("SLUICEGATE_MAX_IN_FLIGHT", "many")])
-        .expect_err("not a number")
-        .to_string();
+    let error = read("", &[], &[("SLUICEGATE_MAX_IN_FLIGHT", "many")]).expect_err("not a number").to_string();
     for part in ["max_in_flight", "many", "environment"] {
         assert!(error.contains(part), "{error}");
     }
@@ -46,6 +36,13 @@ fn a_wrong_value_is_refused_with_its_name_value_and_source() {
 fn an_unknown_key_of_the_file_is_refused() {
     let error = read("limit_tennant = \"1/s\"", &[], &[]).expect_err("unknown").to_string();
     assert!(error.contains("limit_tennant"), "{error}");
+}
+
+#[test]
+fn a_misspelt_variable_is_refused() {
+    let error = read("", &[("SLUICEGATE_LIMIT_TENNANT", "1/s")], &[]).expect_err("unknown").to_string();
+    assert!(error.contains("SLUICEGATE_LIMIT_TENNANT (.env)"), "{error}");
+    read("", &[], &[("SLUICEGATE_API_KEY", "x"), ("OTHER", "y")]).expect("these are not meant to be settings");
 }
 
 #[test]
@@ -66,10 +63,7 @@ fn the_guide_lists_every_setting_with_its_default() {
     assert_generated("/../docs/configuration.md", |shipped| {
         let (before, rest) = shipped.split_once("<!-- settings -->\n").expect("a marker");
         let (_, after) = rest.split_once("<!-- end of settings -->").expect("a marker");
-        format!(
-            "{before}<!-- settings -->\n{}<!-- end of settings -->{after}",
-            configuration_table()
-        )
+        format!("{before}<!-- settings -->\n{}<!-- end of settings -->{after}", configuration_table())
     });
 }
 

@@ -91,9 +91,9 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        humantime::parse_duration(text).map(Self).map_err(|error| {
-            format!("`{text}` is not a length of time such as 500ms, 30s or 5min: {error}")
-        })
+        humantime::parse_duration(text)
+            .map(Self)
+            .map_err(|error| format!("`{text}` is not a length of time such as 500ms, 30s or 5min: {error}"))
     }
 }
 

@@ -83,10 +83,7 @@ macro_rules! bind_all {
 }
 
 /// A statement that returns rows, with its values bound.
-pub(super) fn query_as<'q, DB: Database, R>(
-    sql: &'static str,
-    args: &'q [Arg<'q>],
-) -> QueryAs<'q, DB, R, DB::Arguments>
+pub(super) fn query_as<'q, DB: Database, R>(sql: &'static str, args: &'q [Arg<'q>]) -> QueryAs<'q, DB, R, DB::Arguments>
 where
     R: for<'r> FromRow<'r, DB::Row>,
     for<'t> Option<&'t str>: Encode<'t, DB> + Type<DB>,
@@ -97,10 +94,7 @@ where
 }
 
 /// A statement that returns nothing, with its values bound.
-pub(super) fn query<'q, DB: Database>(
-    sql: &'static str,
-    args: &'q [Arg<'q>],
-) -> Query<'q, DB, DB::Arguments>
+pub(super) fn query<'q, DB: Database>(sql: &'static str, args: &'q [Arg<'q>]) -> Query<'q, DB, DB::Arguments>
 where
     for<'t> Option<&'t str>: Encode<'t, DB> + Type<DB>,
     Option<i64>: for<'t> Encode<'t, DB> + Type<DB>,

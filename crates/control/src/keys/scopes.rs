@@ -47,11 +47,8 @@ impl KeyScopes {
         if (1..=Self::MAX).contains(&patterns.len()) {
             return Ok(Self { tools: patterns, grants: Vec::new() });
         }
-        let message = format!(
-            "an API key has 1 to {} scopes, not {}; \"*\" opens every tool",
-            Self::MAX,
-            patterns.len()
-        );
+        let message =
+            format!("an API key has 1 to {} scopes, not {}; \"*\" opens every tool", Self::MAX, patterns.len());
         Err(ControlError::invalid("scopes", &patterns.len(), &message))
     }
 
@@ -63,13 +60,11 @@ impl KeyScopes {
     /// more than [`KeyScopes::MAX`].
     pub fn with_grants(self, grants: Vec<String>) -> Result<Self, ControlError> {
         if grants.len() > Self::MAX {
-            let message =
-                format!("an API key has at most {} grants, not {}", Self::MAX, grants.len());
+            let message = format!("an API key has at most {} grants, not {}", Self::MAX, grants.len());
             return Err(ControlError::invalid("grants", &grants.len(), &message));
         }
         let is_scope_token = |grant: &&String| {
-            (1..=128).contains(&grant.len())
-                && grant.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+            (1..=128).contains(&grant.len()) && grant.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
         };
         if let Some(wrong) = grants.iter().find(|grant| !is_scope_token(grant)) {
             let message = format!(

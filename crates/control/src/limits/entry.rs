@@ -147,8 +147,7 @@ pub struct NewLimit {
 impl NewLimit {
     /// A lasting rate that refuses, such as `100/min` or `10/s, 1000/h`.
     pub fn rate(target: Target, quotas: &str) -> Self {
-        let value =
-            LimitValue::Rate { quotas: quotas.to_owned(), burst: None, algorithm: None, per: None };
+        let value = LimitValue::Rate { quotas: quotas.to_owned(), burst: None, algorithm: None, per: None };
         Self::lasting(target, value)
     }
 
@@ -158,14 +157,7 @@ impl NewLimit {
     }
 
     fn lasting(target: Target, value: LimitValue) -> Self {
-        Self {
-            target,
-            value,
-            mode: Mode::Enforce,
-            expires_at: None,
-            note: String::new(),
-            allow_unknown_tool: false,
-        }
+        Self { target, value, mode: Mode::Enforce, expires_at: None, note: String::new(), allow_unknown_tool: false }
     }
 }
 
@@ -195,13 +187,11 @@ impl LimitValue {
     pub(super) fn check(&self, target: &Target) -> Result<LimitKind, ControlError> {
         match self {
             Self::Concurrency { cap } => {
-                let cap =
-                    cap.parse().map_err(|e| ControlError::invalid("concurrency", &cap, &e))?;
+                let cap = cap.parse().map_err(|e| ControlError::invalid("concurrency", &cap, &e))?;
                 Ok(LimitKind::Concurrency { cap })
             }
             Self::Rate { quotas: text, burst, algorithm, per } => {
-                let quotas: Quotas =
-                    text.parse().map_err(|e| ControlError::invalid("rate", text, &e))?;
+                let quotas: Quotas = text.parse().map_err(|e| ControlError::invalid("rate", text, &e))?;
                 let counted = algorithm.unwrap_or(target.default_algorithm());
                 if let Some(burst_size) = burst {
                     for quota in &quotas {
@@ -261,14 +251,7 @@ impl TryFrom<LimitRow> for LimitEntry {
 }
 
 fn read(row: LimitRow) -> Option<LimitEntry> {
-    let target = Target::from_columns(
-        &row.scope,
-        row.tenant_id,
-        row.agent_id,
-        row.key_id,
-        row.plan_id,
-        row.tool,
-    )?;
+    let target = Target::from_columns(&row.scope, row.tenant_id, row.agent_id, row.key_id, row.plan_id, row.tool)?;
     let kind = match row.kind.as_str() {
         "rate" => LimitKind::Rate {
             quotas: row.quotas?.parse().ok()?,
@@ -297,10 +280,7 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S:
     serializer.collect_str(value)
 }
 
-fn as_optional_text<S: Serializer>(
-    value: &Option<impl fmt::Display>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn as_optional_text<S: Serializer>(value: &Option<impl fmt::Display>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),

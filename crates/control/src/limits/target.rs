@@ -107,9 +107,7 @@ impl Target {
     /// The agent it is about.
     pub const fn agent(&self) -> Option<AgentId> {
         match self {
-            Self::Agent { agent, .. } | Self::Key { agent, .. } | Self::AgentTool { agent, .. } => {
-                Some(*agent)
-            }
+            Self::Agent { agent, .. } | Self::Key { agent, .. } | Self::AgentTool { agent, .. } => Some(*agent),
             _ => None,
         }
     }
@@ -125,9 +123,7 @@ impl Target {
     /// The plan it belongs to.
     pub const fn plan(&self) -> Option<PlanId> {
         match self {
-            Self::Plan { plan } | Self::PlanAgent { plan } | Self::PlanTool { plan, .. } => {
-                Some(*plan)
-            }
+            Self::Plan { plan } | Self::PlanAgent { plan } | Self::PlanTool { plan, .. } => Some(*plan),
             _ => None,
         }
     }

@@ -5,8 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, Once};
 
 use sluicegate_control::{
-    Actor, Agent, Control, ControlError, JsonText, ManualClock, NewKey, Options, Tenant,
-    ToolDefinition,
+    Actor, Agent, Control, ControlError, JsonText, ManualClock, NewKey, Options, Tenant, ToolDefinition,
 };
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 

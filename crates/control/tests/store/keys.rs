@@ -1,8 +1,6 @@
 use std::time::Duration;
 
-use sluicegate_control::{
-    ApiKey, KeyId, KeyRecord, KeyScopes, KeyStatus, NewKey, Overlap, PageRequest, Status,
-};
+use sluicegate_control::{ApiKey, KeyId, KeyRecord, KeyScopes, KeyStatus, NewKey, Overlap, PageRequest, Status};
 
 use crate::harness::{START, Store, kind, on_both};
 

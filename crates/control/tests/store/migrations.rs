@@ -42,11 +42,14 @@ fn any_number_of_processes_may_migrate_at_once() {
 fn an_old_program_runs_on_a_newer_schema() {
     on_empty_databases(async |store| {
         store.control.migrate().await.unwrap();
-        store.sql(
-            "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+        store
+            .sql(
+                "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
              SELECT 9999, 'of the future', success, checksum, execution_time FROM _sqlx_migrations
              WHERE version = 1",
-        ).await.unwrap();
+            )
+            .await
+            .unwrap();
         store.control.migrate().await.unwrap();
         let status = store.control.migration_status().await.unwrap();
         assert_eq!(status.applied.last(), Some(&9999));
@@ -61,10 +64,7 @@ fn a_migration_that_was_altered_afterwards_is_refused() {
         store
             .sql(
                 "UPDATE _sqlx_migrations SET checksum = description || ''"
-                    .replace(
-                        "description || ''",
-                        if store.is_postgres() { "'\\x00'::bytea" } else { "x'00'" },
-                    )
+                    .replace("description || ''", if store.is_postgres() { "'\\x00'::bytea" } else { "x'00'" })
                     .as_str(),
             )
             .await
@@ -80,10 +80,8 @@ fn a_migration_that_was_altered_afterwards_is_refused() {
 fn both_databases_have_the_same_migrations() {
     let names = |database: &str| {
         let folder = format!("{}/migrations/{database}", env!("CARGO_MANIFEST_DIR"));
-        let mut names: Vec<_> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     };
@@ -93,9 +91,7 @@ fn both_databases_have_the_same_migrations() {
 
 #[tokio::test]
 async fn an_address_of_another_kind_is_refused_without_repeating_it() {
-    for url in
-        ["mysql://root:hunter2@localhost/x", "sqlite:", "hunter2", "postgres://u:hunter2@/ %%"]
-    {
+    for url in ["mysql://root:hunter2@localhost/x", "sqlite:", "hunter2", "postgres://u:hunter2@/ %%"] {
         let error = Control::connect(url, Options::default()).await.unwrap_err();
         let printed = format!("{error} {}", error.inside());
         assert!(!printed.contains("hunter2"), "{printed}");

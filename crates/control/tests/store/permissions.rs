@@ -1,9 +1,8 @@
 use std::pin::Pin;
 
 use sluicegate_control::{
-    Actor, Agent, Control, ControlError, JsonText, KeyId, LimitFilter, LimitId, LimitKindName,
-    NewKey, NewLimit, Overlap, PageRequest, PlanId, Reach, Role, Target, TenantFilter, TenantId,
-    TenantSettings,
+    Actor, Agent, Control, ControlError, JsonText, KeyId, LimitFilter, LimitId, LimitKindName, NewKey, NewLimit,
+    Overlap, PageRequest, PlanId, Reach, Role, Target, TenantFilter, TenantId, TenantSettings,
 };
 
 use crate::harness::{Store, kind, on_both, tool};

@@ -63,8 +63,7 @@ async fn statements(store: &Store) -> Vec<String> {
     let f = fixture(store, 1000).await;
     store.control.credentials().find(f.key).await.unwrap().unwrap();
     store.control.keys().record_uses(&store.root, &[(f.key, START)]).await.unwrap();
-    let seen =
-        ["u-42", "new"].map(|name| Sighting { tenant: f.acme, agent: name.to_owned(), at: START });
+    let seen = ["u-42", "new"].map(|name| Sighting { tenant: f.acme, agent: name.to_owned(), at: START });
     store.control.agents().record_sightings(&store.root, &seen).await.unwrap();
     let agent = "u-42".into();
     store.control.agents().get(&store.root, &f.acme.into(), &agent).await.unwrap();

@@ -1,6 +1,4 @@
-use sluicegate_control::{
-    ControlError, PageRequest, RefusalStyle, Status, TenantFilter, TenantSettings, Tombstone,
-};
+use sluicegate_control::{ControlError, PageRequest, RefusalStyle, Status, TenantFilter, TenantSettings, Tombstone};
 
 use crate::harness::{START, kind, on_both};
 

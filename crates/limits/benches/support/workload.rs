@@ -42,11 +42,7 @@ pub(crate) struct Governors {
 impl Governors {
     pub(crate) fn new() -> Self {
         let quota = Quota::per_second(NonZeroU32::new(900_000_000).unwrap());
-        Self {
-            tenant: RateLimiter::keyed(quota),
-            agent: RateLimiter::keyed(quota),
-            tool: RateLimiter::keyed(quota),
-        }
+        Self { tenant: RateLimiter::keyed(quota), agent: RateLimiter::keyed(quota), tool: RateLimiter::keyed(quota) }
     }
 
     /// The same decision as [`three_limits`], not all or nothing.

@@ -33,11 +33,8 @@ impl Bucket {
 
     /// `ceil((arrival - now) / interval)` calls are in use; as many of the new interval, at most a bucket full, stay so.
     pub(crate) fn convert(&mut self, interval: u64, depth: u64, now: u64) {
-        let backlog = if self.interval() == interval {
-            self.backlog(now)
-        } else {
-            self.used(now).saturating_mul(interval)
-        };
+        let backlog =
+            if self.interval() == interval { self.backlog(now) } else { self.used(now).saturating_mul(interval) };
         *self = Self { arrival: now + backlog.min(depth), ..Self::new(interval) };
     }
 

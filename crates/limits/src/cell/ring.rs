@@ -62,11 +62,7 @@ impl Ring {
     fn search(&self, now: u64) -> usize {
         let len = self.times.len();
         let stepped = (0..len.min(STEPS)).take_while(|at| self.leaves(*at) <= now).count();
-        if stepped < STEPS {
-            stepped
-        } else {
-            self.times.partition_point(|time| time + self.window <= now)
-        }
+        if stepped < STEPS { stepped } else { self.times.partition_point(|time| time + self.window <= now) }
     }
 
     /// `cost` is at most `count`.

@@ -27,15 +27,7 @@ pub(crate) struct Spans {
 impl Spans {
     pub(crate) fn new(window: u64) -> Self {
         let width = window.div_ceil(SPANS);
-        Self {
-            window,
-            width,
-            newest: 0,
-            newest_end: width,
-            newest_at: 0,
-            total: 0,
-            counts: [0; KEPT as usize],
-        }
+        Self { window, width, newest: 0, newest_end: width, newest_at: 0, total: 0, counts: [0; KEPT as usize] }
     }
 
     /// Of entries `(time, calls)`, oldest first.

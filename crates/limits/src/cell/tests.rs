@@ -5,13 +5,7 @@ const S: u64 = 1_000_000_000;
 
 fn rate_of(cost: u32, quota: &str, burst: Option<u32>, algorithm: Algorithm) -> CompiledRate {
     let limit = RateLimit::new(quota.parse().expect("a quota"), burst, algorithm).expect("a limit");
-    let rule = RateRule {
-        scope: Scope::Agent,
-        place: Place::Agent,
-        ordinal: 0,
-        limit,
-        mode: Mode::Enforce,
-    };
+    let rule = RateRule { scope: Scope::Agent, place: Place::Agent, ordinal: 0, limit, mode: Mode::Enforce };
     let rules = Rules::new(vec![rule], vec![], cost, Priority::Normal, false).expect("rules");
     rules.compiled.tenant_rates[0]
 }
@@ -76,10 +70,7 @@ fn a_window_asked_for_several_waits_for_as_many_to_leave() {
     for i in 0..3 {
         cell.charge(&one, i * 100);
     }
-    assert_eq!(
-        cell.check(&rate_of(2, "3/s", None, Algorithm::SlidingWindow), 200).wait,
-        S + 100 - 200
-    );
+    assert_eq!(cell.check(&rate_of(2, "3/s", None, Algorithm::SlidingWindow), 200).wait, S + 100 - 200);
 }
 
 #[test]
@@ -156,9 +147,7 @@ fn lowering_and_raising_a_window_forgets_no_call() {
 
 #[test]
 fn a_window_of_another_length_counts_the_calls_it_knows() {
-    for (from, to) in
-        [("10/s", "10/min"), ("2000/s", "2000/min"), ("900/s", "1100/min"), ("2000/s", "900/min")]
-    {
+    for (from, to) in [("10/s", "10/min"), ("2000/s", "2000/min"), ("900/s", "1100/min"), ("2000/s", "900/min")] {
         let (from, to) = (window(from), window(to));
         let mut cell = used(&from, from.capacity.min(900), S);
         let left = to.capacity - from.capacity.min(900);

@@ -27,10 +27,7 @@ impl Limiter {
     ///
     /// The [`Refusal`] with the longest wait. Every limit counts what it counted before the call.
     pub fn admit(&self, call: &Call<'_>) -> Result<Admission, Refusal> {
-        debug_assert!(
-            Arc::ptr_eq(&self.core, &call.tenant.0.core),
-            "the tenant belongs to another limiter"
-        );
+        debug_assert!(Arc::ptr_eq(&self.core, &call.tenant.0.core), "the tenant belongs to another limiter");
         let core = &*self.core;
         let rules = &call.rules.compiled;
         let who = call.identity();
@@ -64,8 +61,7 @@ impl Limiter {
             let mut table = core.server.lock();
             let now = table.time(now);
             let mut sites = NO_SITES;
-            let nearest =
-                ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
+            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
             server = Some((table, now, sites, nearest));
         }
 
@@ -94,11 +90,7 @@ impl Limiter {
         }
         table.make_room(now);
         drop(table);
-        let permit = if slots.is_empty() {
-            Permit::EMPTY
-        } else {
-            Permit::new(&call.tenant.0, who, slots, now)
-        };
+        let permit = if slots.is_empty() { Permit::EMPTY } else { Permit::new(&call.tenant.0, who, slots, now) };
         Ok(Admission { permit, nearest: standing, would_throttle: refusals.observed })
     }
 }
@@ -215,8 +207,7 @@ impl Refusals {
             false => (Reason::CostAboveCapacity, None),
         };
         let used = table.view(rate, key, now).map_or(0, |cell| cell.usage(now).used);
-        let worst =
-            Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
+        let worst = Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
         self.add(rate.observe, worst);
     }
 
@@ -226,13 +217,7 @@ impl Refusals {
         let (used, allowed) = (taken.into(), cap.allowed.into());
         self.add(
             cap.observe,
-            Worst {
-                rule: RuleRef::Cap(cap.index),
-                reason: Reason::Concurrency,
-                wait,
-                used,
-                allowed,
-            },
+            Worst { rule: RuleRef::Cap(cap.index), reason: Reason::Concurrency, wait, used, allowed },
         );
     }
 
@@ -274,8 +259,7 @@ fn take(slots: &AtomicU32, allowed: u32) -> Result<(), u32> {
 impl Core {
     /// How long a caller refused for concurrency is asked to wait: as long as the tool's calls took lately.
     pub(super) fn concurrency_wait(&self, tool: u32) -> Wait {
-        let median =
-            if tool > ToolId::OVERFLOW.0 { self.tools.get(ToolId(tool)).median_ns() } else { 0 };
+        let median = if tool > ToolId::OVERFLOW.0 { self.tools.get(ToolId(tool)).median_ns() } else { 0 };
         Wait::estimated(median.max(LEAST_CONCURRENCY_WAIT_NS))
     }
 

@@ -21,8 +21,7 @@ impl Limiter {
         let rate_report = |table: &Table, rate: &CompiledRate| {
             let rule = RuleRef::Rate(rate.index);
             let cell = table.view(rate, rate.key(&who), now);
-            let check =
-                cell.as_ref().map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
+            let check = cell.as_ref().map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
             let refuses = check.wait > 0;
             let wait = (refuses && rate.is_possible()).then_some(Wait::exact(check.wait));
             let used = cell.map_or(0, |cell| cell.usage(now).used);
@@ -38,42 +37,19 @@ impl Limiter {
         {
             let table = call.tenant.0.table.lock();
             reports.extend(rules.tenant_rates.iter().map(|rate| rate_report(&table, rate)));
-            reports.extend(
-                rules
-                    .tenant_caps
-                    .iter()
-                    .map(|cap| cap_report(cap, table.taken(slot_key(cap.place, &who)))),
-            );
+            reports.extend(rules.tenant_caps.iter().map(|cap| cap_report(cap, table.taken(slot_key(cap.place, &who)))));
         }
         {
             let table = core.server.lock();
             reports.extend(rules.server_rates.iter().map(|rate| rate_report(&table, rate)));
         }
-        reports.extend(
-            rules.server_caps.iter().map(|cap| cap_report(cap, core.taken(cap.place, who.tool))),
-        );
+        reports.extend(rules.server_caps.iter().map(|cap| cap_report(cap, core.taken(cap.place, who.tool))));
         reports.sort_by_key(|report| report.rule);
         reports
     }
 }
 
-fn report(
-    call: &Call<'_>,
-    rule: RuleRef,
-    used: u64,
-    allowed: u64,
-    refuses: bool,
-    wait: Option<Wait>,
-) -> RuleReport {
+fn report(call: &Call<'_>, rule: RuleRef, used: u64, allowed: u64, refuses: bool, wait: Option<Wait>) -> RuleReport {
     let (scope, limit, mode) = call.rules.rule(rule);
-    RuleReport {
-        rule,
-        scope,
-        limit,
-        mode,
-        used,
-        remaining: allowed.saturating_sub(used),
-        refuses,
-        wait,
-    }
+    RuleReport { rule, scope, limit, mode, used, remaining: allowed.saturating_sub(used), refuses, wait }
 }

@@ -44,11 +44,9 @@ impl Tenants {
     /// The tenant whose turn it is.
     fn at_cursor(&mut self) -> Option<Arc<Tenant>> {
         let places = self.tenants.num_buckets();
-        let turn =
-            |cursor: usize| (0..places.min(SWEEP_STEP)).map(move |step| (cursor + step) % places);
-        let (at, tenant) = turn(self.cursor)
-            .find_map(|at| self.tenants.get_bucket(at).map(|tenant| (at, Arc::clone(tenant))))
-            .unzip();
+        let turn = |cursor: usize| (0..places.min(SWEEP_STEP)).map(move |step| (cursor + step) % places);
+        let (at, tenant) =
+            turn(self.cursor).find_map(|at| self.tenants.get_bucket(at).map(|tenant| (at, Arc::clone(tenant)))).unzip();
         self.cursor = at.unwrap_or(self.cursor + SWEEP_STEP);
         tenant
     }

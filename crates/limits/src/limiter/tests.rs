@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use quanta::Mock;
 
 use super::*;
-use crate::{
-    Algorithm, CapRule, Limit, Mode, Priority, RateLimit, RateRule, Reason, Refusal, RuleRef, Scope,
-};
+use crate::{Algorithm, CapRule, Limit, Mode, Priority, RateLimit, RateRule, Reason, Refusal, RuleRef, Scope};
 
 fn rate(place: Place, algorithm: Algorithm, quota: &str) -> RateRule {
     let limit = RateLimit::new(quota.parse().expect("a quota"), None, algorithm).expect("a limit");
@@ -69,20 +67,13 @@ impl World {
 fn the_longest_wait_is_the_answer_and_all_that_refused_are_named() {
     let world = World::new();
     let rules = rules(
-        vec![
-            bucket(Place::Agent, "1/s"),
-            window(Place::Tenant, "1/min"),
-            bucket(Place::AgentTool, "5/s"),
-        ],
+        vec![bucket(Place::Agent, "1/s"), window(Place::Tenant, "1/min"), bucket(Place::AgentTool, "5/s")],
         vec![],
     );
     drop(world.admit(&rules).expect("the first call"));
     let refusal = world.admit(&rules).expect_err("the second call");
     assert_eq!((refusal.rule(), refusal.reason()), (RuleRef::Rate(1), Reason::RateLimit));
-    assert_eq!(
-        refusal.wait().map(|wait| (wait.retry_after_seconds(), wait.is_exact())),
-        Some((60, true))
-    );
+    assert_eq!(refusal.wait().map(|wait| (wait.retry_after_seconds(), wait.is_exact())), Some((60, true)));
     assert_eq!((refusal.current_usage(), refusal.remaining()), (1, 0));
     assert_eq!(refusal.limit(), Limit::Rate(rules.rates()[1].limit));
     assert_eq!(refusal.refused().iter().collect::<Vec<_>>(), [RuleRef::Rate(0), RuleRef::Rate(1)]);
@@ -124,10 +115,7 @@ fn the_nearest_limit_is_the_one_with_the_least_left() {
         vec![],
     );
     let nearest = world.admit(&rules).expect("a call").nearest.expect("a limit");
-    assert_eq!(
-        (nearest.rule, nearest.limit, nearest.used, nearest.remaining),
-        (RuleRef::Rate(0), 7, 1, 6)
-    );
+    assert_eq!((nearest.rule, nearest.limit, nearest.used, nearest.remaining), (RuleRef::Rate(0), 7, 1, 6));
     assert_eq!(nearest.reset.retry_after_seconds(), 60);
     (0..5).for_each(|_| drop(world.admit(&rules)));
     world.mock.increment(Duration::from_secs(59));
@@ -159,19 +147,13 @@ fn an_observed_limit_reports_and_lets_pass_without_counting_beyond_itself() {
         "observed limits are not shown to callers"
     );
     let second = world.admit(&rules).expect("beyond the observed");
-    assert_eq!(
-        second.would_throttle.iter().collect::<Vec<_>>(),
-        [RuleRef::Rate(0), RuleRef::Cap(0)]
-    );
+    assert_eq!(second.would_throttle.iter().collect::<Vec<_>>(), [RuleRef::Rate(0), RuleRef::Cap(0)]);
     assert_eq!((first.permit.slots(), second.permit.slots()), (1, 0));
     assert_eq!(world.limiter.inspect(&world.call(&rules))[0].used, 1);
     drop(world.admit(&rules).expect("the third"));
     let refusal = world.admit(&rules).expect_err("beyond the tool's");
     assert_eq!(refusal.refused().iter().collect::<Vec<_>>(), [RuleRef::Rate(1)]);
-    assert_eq!(
-        refusal.would_throttle().iter().collect::<Vec<_>>(),
-        [RuleRef::Rate(0), RuleRef::Cap(0)]
-    );
+    assert_eq!(refusal.would_throttle().iter().collect::<Vec<_>>(), [RuleRef::Rate(0), RuleRef::Cap(0)]);
 }
 
 #[test]
@@ -188,10 +170,7 @@ fn a_cap_holds_in_every_place_and_slots_come_back() {
             (Reason::Concurrency, 2, 0),
             "{place:?}"
         );
-        assert_eq!(
-            refusal.wait().map(|wait| (wait.retry_after_seconds(), wait.is_exact())),
-            Some((1, false))
-        );
+        assert_eq!(refusal.wait().map(|wait| (wait.retry_after_seconds(), wait.is_exact())), Some((1, false)));
         drop(first);
         let third = world.admit(&rules).expect("a slot came back");
         drop((second, third));
@@ -221,8 +200,7 @@ fn the_wait_for_a_slot_is_what_calls_of_the_tool_took_lately() {
 #[test]
 fn a_lower_cap_drains_and_kills_nothing() {
     let world = World::new();
-    let (three, one) =
-        (rules(vec![], vec![cap(Place::Agent, "3")]), rules(vec![], vec![cap(Place::Agent, "1")]));
+    let (three, one) = (rules(vec![], vec![cap(Place::Agent, "3")]), rules(vec![], vec![cap(Place::Agent, "1")]));
     let mut running: Vec<_> = (0..3).map(|_| world.admit(&three).expect("a call")).collect();
     for left in [2, 1] {
         assert_eq!(world.admit(&one).expect_err("full").current_usage(), left + 1);
@@ -236,9 +214,7 @@ fn a_lower_cap_drains_and_kills_nothing() {
 #[test]
 fn low_priority_leaves_the_last_fifth_of_a_shared_cap_to_others() {
     let world = World::new();
-    let with = |priority| {
-        Rules::new(vec![], vec![cap(Place::Tenant, "10")], 1, priority, true).expect("rules")
-    };
+    let with = |priority| Rules::new(vec![], vec![cap(Place::Tenant, "10")], 1, priority, true).expect("rules");
     let (low, normal, high) = (with(Priority::Low), with(Priority::Normal), with(Priority::High));
     let mut running: Vec<_> = (0..8).map(|_| world.admit(&low).expect("a call")).collect();
     let refusal = world.admit(&low).expect_err("the ninth");
@@ -271,10 +247,8 @@ fn keys_of_one_agent_have_limits_of_their_own_and_a_call_without_one_has_the_age
 #[test]
 fn inspecting_tells_the_truth_and_touches_nothing() {
     let world = World::new();
-    let rules = rules(
-        vec![bucket(Place::Agent, "2/min"), window(Place::ServerTool, "3/s")],
-        vec![cap(Place::Server, "5")],
-    );
+    let rules =
+        rules(vec![bucket(Place::Agent, "2/min"), window(Place::ServerTool, "3/s")], vec![cap(Place::Server, "5")]);
     let fresh = world.state();
     let report = world.limiter.inspect(&world.call(&rules));
     assert_eq!(
@@ -302,11 +276,7 @@ fn names_beyond_the_cap_share_one_identity_until_old_ones_are_forgotten() {
     assert_eq!(world.tenant.key("third", "k"), KeyId::OVERFLOW);
     world.mock.increment(Duration::from_secs(3_601));
     assert_eq!(world.tenant.agent("second"), world.tenant.agent("second"));
-    assert_ne!(
-        world.tenant.agent("third"),
-        AgentId::OVERFLOW,
-        "u-42 was not asked for in an hour and counts nothing"
-    );
+    assert_ne!(world.tenant.agent("third"), AgentId::OVERFLOW, "u-42 was not asked for in an hour and counts nothing");
 }
 
 #[test]
@@ -329,8 +299,7 @@ fn a_name_is_not_forgotten_while_something_counts_under_it() {
 #[test]
 fn sweeping_reaches_all_tenants_and_forgets_those_nobody_holds() {
     let world = World::new();
-    let rules =
-        rules(vec![bucket(Place::Agent, "1/s"), bucket(Place::ServerTool, "999/s")], vec![]);
+    let rules = rules(vec![bucket(Place::Agent, "1/s"), bucket(Place::ServerTool, "999/s")], vec![]);
     let admit = |tenant: &TenantHandle| {
         let agent = tenant.agent("a");
         drop(world.limiter.admit(&Call { tenant, agent, ..world.call(&rules) }).expect("a call"));

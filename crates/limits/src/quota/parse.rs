@@ -28,10 +28,8 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 /// The spellings that a typing error is corrected to; one-letter ones would match any typing error.
-const SUGGESTED: &[&str] = &[
-    "min", "ms", "sec", "second", "seconds", "minute", "minutes", "hr", "hour", "hours", "day",
-    "days",
-];
+const SUGGESTED: &[&str] =
+    &["min", "ms", "sec", "second", "seconds", "minute", "minutes", "hr", "hour", "hours", "day", "days"];
 
 /// What is wrong with the text of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,12 +129,7 @@ impl<'a> Part<'a> {
         (Self { end: middle, ..self }, Self { start: middle, ..self })
     }
 
-    fn error(
-        self,
-        kind: QuotaErrorKind,
-        problem: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> QuotaError {
+    fn error(self, kind: QuotaErrorKind, problem: impl Into<String>, hint: impl Into<String>) -> QuotaError {
         QuotaError {
             kind,
             text: self.whole.to_owned(),
@@ -236,16 +229,11 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
                 text => format!("bad count `{text}`"),
             };
             let part = if count_part.text().is_empty() { part } else { count_part };
-            return Err(part.error(
-                BadCount,
-                problem,
-                "write a whole number of calls, like 100/min",
-            ));
+            return Err(part.error(BadCount, problem, "write a whole number of calls, like 100/min"));
         }
     };
 
-    let letters =
-        window_part.text().find(|c: char| c.is_alphabetic()).unwrap_or(window_part.text().len());
+    let letters = window_part.text().find(|c: char| c.is_alphabetic()).unwrap_or(window_part.text().len());
     let (n_part, unit_part) = window_part.split_at(letters);
     let n_part = n_part.trim();
     let n = match n_part.number() {
@@ -254,11 +242,7 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
         Some(None) => return Err(too_long(window_part)),
         _ => {
             let problem = format!("bad window length `{}`", n_part.text());
-            return Err(n_part.error(
-                BadWindow,
-                problem,
-                "write a whole number of units, at least 1, like 100/90s",
-            ));
+            return Err(n_part.error(BadWindow, problem, "write a whole number of units, at least 1, like 100/90s"));
         }
     };
     if unit_part.text().is_empty() {
@@ -267,21 +251,12 @@ fn parse(part: Part<'_>) -> Result<Quota, QuotaError> {
     }
     let Some((_, unit)) = UNITS.iter().find(|(name, _)| *name == unit_part.text()) else {
         let hint = format!("use ms, s, min, h or d{}", did_you_mean(unit_part.text(), SUGGESTED));
-        return Err(unit_part.error(
-            UnknownUnit,
-            format!("unknown unit `{}`", unit_part.text()),
-            hint,
-        ));
+        return Err(unit_part.error(UnknownUnit, format!("unknown unit `{}`", unit_part.text()), hint));
     };
     in_range(part, window_part, count, u128::from(n) * u128::from(*unit))
 }
 
-fn in_range(
-    whole: Part<'_>,
-    window_part: Part<'_>,
-    count: u64,
-    window_ns: u128,
-) -> Result<Quota, QuotaError> {
+fn in_range(whole: Part<'_>, window_part: Part<'_>, count: u64, window_ns: u128) -> Result<Quota, QuotaError> {
     if window_ns > Quota::MAX_WINDOW.as_nanos() {
         return Err(too_long(window_part));
     }
@@ -317,9 +292,5 @@ fn too_long(part: Part<'_>) -> QuotaError {
 }
 
 fn too_many(part: Part<'_>) -> QuotaError {
-    part.error(
-        QuotaErrorKind::TooMany,
-        "too many quotas",
-        format!("one limit carries at most {}", Quotas::MAX),
-    )
+    part.error(QuotaErrorKind::TooMany, "too many quotas", format!("one limit carries at most {}", Quotas::MAX))
 }

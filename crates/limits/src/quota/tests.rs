@@ -31,11 +31,7 @@ fn every_unit_and_every_spelling_is_understood() {
         ("1000000000/s", 1_000_000_000, 1_000, "1000000000/s"),
     ] {
         let quota: Quota = text.parse().expect(text);
-        assert_eq!(
-            (quota.count(), quota.window()),
-            (count, Duration::from_millis(window_ms)),
-            "{text}"
-        );
+        assert_eq!((quota.count(), quota.window()), (count, Duration::from_millis(window_ms)), "{text}");
         assert_eq!(quota.to_string(), canonical, "{text}");
     }
 }
@@ -81,20 +77,11 @@ fn an_error_names_the_offending_part_and_points_at_it() {
 fn errors_read_well() {
     for (text, message) in [
         ("100/mn", "unknown unit `mn` in `100/mn`: use ms, s, min, h or d (did you mean `min`?)"),
-        (
-            "100/hous",
-            "unknown unit `hous` in `100/hous`: use ms, s, min, h or d (did you mean `hour`?)",
-        ),
+        ("100/hous", "unknown unit `hous` in `100/hous`: use ms, s, min, h or d (did you mean `hour`?)"),
         ("100/fortnight", "unknown unit `fortnight` in `100/fortnight`: use ms, s, min, h or d"),
-        (
-            "100/MIN",
-            "unknown unit `MIN` in `100/MIN`: use ms, s, min, h or d (did you mean `min`?)",
-        ),
+        ("100/MIN", "unknown unit `MIN` in `100/MIN`: use ms, s, min, h or d (did you mean `min`?)"),
         ("-5/min", "negative count `-5` in `-5/min`: write a whole number of calls, like 100/min"),
-        (
-            "1.5/min",
-            "fractional count `1.5` in `1.5/min`: write a whole number of calls, like 100/min",
-        ),
+        ("1.5/min", "fractional count `1.5` in `1.5/min`: write a whole number of calls, like 100/min"),
         ("2000000000/s", "rate too high in `2000000000/s`: the highest rate is 1000000000/s"),
         ("1/400d", "window `400d` too long in `1/400d`: the longest window is 366d"),
     ] {
@@ -125,10 +112,7 @@ fn a_list_points_at_the_quota_that_is_wrong() {
 
 #[test]
 fn a_list_holds_one_to_eight_quotas() {
-    assert_eq!(
-        "1/s, 2/s".parse::<Quotas>().map(|quotas| quotas.to_string()),
-        Ok("1/s, 2/s".to_owned())
-    );
+    assert_eq!("1/s, 2/s".parse::<Quotas>().map(|quotas| quotas.to_string()), Ok("1/s, 2/s".to_owned()));
     let nine = ["1/s"; 9].join(",");
     assert_eq!(nine.parse::<Quotas>().expect_err("nine").kind(), QuotaErrorKind::TooMany);
     assert_eq!(Quotas::new(vec![]).expect_err("none").kind(), QuotaErrorKind::Empty);

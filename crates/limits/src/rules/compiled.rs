@@ -13,22 +13,11 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    pub(super) fn new(
-        rates: &[RateRule],
-        caps: &[CapRule],
-        cost: u32,
-        priority: Priority,
-        reserve: bool,
-    ) -> Self {
+    pub(super) fn new(rates: &[RateRule], caps: &[CapRule], cost: u32, priority: Priority, reserve: bool) -> Self {
         let rates = rates.iter().zip(0..).map(|(rule, index)| CompiledRate::new(rule, index, cost));
-        let caps = caps
-            .iter()
-            .zip(0..)
-            .map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve));
-        let (server_rates, tenant_rates) =
-            rates.partition::<Vec<_>, _>(|rate| rate.place.is_server_wide());
-        let (server_caps, tenant_caps) =
-            caps.partition::<Vec<_>, _>(|cap| cap.place.is_server_wide());
+        let caps = caps.iter().zip(0..).map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve));
+        let (server_rates, tenant_rates) = rates.partition::<Vec<_>, _>(|rate| rate.place.is_server_wide());
+        let (server_caps, tenant_caps) = caps.partition::<Vec<_>, _>(|cap| cap.place.is_server_wide());
         Self {
             tenant_rates: tenant_rates.into(),
             server_rates: server_rates.into(),
@@ -87,12 +76,7 @@ impl CompiledRate {
             Algorithm::TokenBucket => {
                 let interval = rule.limit.interval_ns();
                 let per_ns = 1.0 / interval as f64;
-                Kind::Bucket {
-                    interval,
-                    depth: capacity * interval,
-                    charge: cost.saturating_mul(interval),
-                    per_ns,
-                }
+                Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval), per_ns }
             }
             Algorithm::SlidingWindow => match rule.limit.quota().window_ns() {
                 window if capacity <= MAX_RING => Kind::Ring { window },
@@ -209,9 +193,8 @@ fn fingerprint(kind: Kind, capacity: u64) -> u32 {
         Kind::Bucket { interval, .. } => (1, interval, capacity),
         Kind::Ring { window } | Kind::Spans { window } => (2, window, capacity),
     };
-    let mixed = [tag, a, b]
-        .into_iter()
-        .fold(0_u64, |hash, n| (hash ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31));
+    let mixed =
+        [tag, a, b].into_iter().fold(0_u64, |hash, n| (hash ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31));
     (mixed >> 33) as u32
 }
 
@@ -222,9 +205,7 @@ mod tests {
     #[test]
     fn a_place_uses_exactly_the_ids_it_names() {
         let base = Identity { agent: 1, key: 2, tool: 3 };
-        let uses = |place, other: Identity| {
-            KeyMask::new(place, 0).key(&base) != KeyMask::new(place, 0).key(&other)
-        };
+        let uses = |place, other: Identity| KeyMask::new(place, 0).key(&base) != KeyMask::new(place, 0).key(&other);
         for (place, agent, key, tool) in [
             (Place::Server, false, false, false),
             (Place::ServerTool, false, false, true),

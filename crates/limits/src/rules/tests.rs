@@ -2,8 +2,7 @@ use super::*;
 use crate::Algorithm;
 
 fn rate(place: Place, ordinal: u8) -> RateRule {
-    let limit = RateLimit::new("5/s".parse().expect("a quota"), None, Algorithm::TokenBucket)
-        .expect("a limit");
+    let limit = RateLimit::new("5/s".parse().expect("a quota"), None, Algorithm::TokenBucket).expect("a limit");
     RateRule { scope: Scope::Agent, place, ordinal, limit, mode: Mode::Enforce }
 }
 
@@ -25,28 +24,17 @@ fn two_rates_that_would_share_one_state_are_refused() {
 
 #[test]
 fn two_caps_in_one_place_are_refused() {
-    let error = Rules::new(
-        vec![],
-        vec![cap(Place::Agent, "1"), cap(Place::Agent, "2")],
-        1,
-        Priority::Normal,
-        false,
-    )
-    .unwrap_err();
+    let error = Rules::new(vec![], vec![cap(Place::Agent, "1"), cap(Place::Agent, "2")], 1, Priority::Normal, false)
+        .unwrap_err();
     assert_eq!(error.to_string(), "two concurrency caps at Agent: keep the lower one");
 }
 
 #[test]
 fn too_many_rates_a_large_ordinal_and_a_cost_of_zero_are_refused() {
-    let many = (0..33)
-        .map(|i| rate(if i < 16 { Place::Agent } else { Place::Tenant }, i % 16))
-        .collect::<Vec<_>>();
+    let many = (0..33).map(|i| rate(if i < 16 { Place::Agent } else { Place::Tenant }, i % 16)).collect::<Vec<_>>();
     let new = |rates, cost| Rules::new(rates, vec![], cost, Priority::Normal, false).unwrap_err();
     assert_eq!(new(many, 1), RulesError::TooManyRates(33));
-    assert_eq!(
-        new(vec![rate(Place::Agent, 16)], 1),
-        RulesError::OrdinalTooLarge { place: Place::Agent, ordinal: 16 }
-    );
+    assert_eq!(new(vec![rate(Place::Agent, 16)], 1), RulesError::OrdinalTooLarge { place: Place::Agent, ordinal: 16 });
     assert_eq!(new(vec![], 0), RulesError::Cost(LimitError::CostZero));
 }
 

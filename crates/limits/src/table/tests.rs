@@ -4,17 +4,9 @@ use crate::{Algorithm, Mode, Place, Priority, RateLimit, RateRule, Rules, Scope,
 const S: u64 = 1_000_000_000;
 
 fn two_per_second() -> CompiledRate {
-    let limit = RateLimit::new("2/s".parse().expect("a quota"), None, Algorithm::TokenBucket)
-        .expect("a limit");
-    let rule = RateRule {
-        scope: Scope::Agent,
-        place: Place::Agent,
-        ordinal: 0,
-        limit,
-        mode: Mode::Enforce,
-    };
-    Rules::new(vec![rule], vec![], 1, Priority::Normal, false).expect("rules").compiled.tenant_rates
-        [0]
+    let limit = RateLimit::new("2/s".parse().expect("a quota"), None, Algorithm::TokenBucket).expect("a limit");
+    let rule = RateRule { scope: Scope::Agent, place: Place::Agent, ordinal: 0, limit, mode: Mode::Enforce };
+    Rules::new(vec![rule], vec![], 1, Priority::Normal, false).expect("rules").compiled.tenant_rates[0]
 }
 
 fn key(agent: u32) -> u64 {
@@ -57,10 +49,7 @@ fn keys_beyond_the_cap_share_one_state() {
 fn a_key_that_gets_its_own_state_starts_from_the_overflow() {
     let mut table = Table::new(2);
     assert!(call(&mut table, 1, 0) && call(&mut table, 2, 0));
-    assert!(
-        call(&mut table, 3, S) && call(&mut table, 3, S),
-        "one and two are fresh by now, which is seen later"
-    );
+    assert!(call(&mut table, 3, S) && call(&mut table, 3, S), "one and two are fresh by now, which is seen later");
     assert!(table.len() <= 2, "there is room again");
     assert!(!call(&mut table, 3, S), "its own state is as used as the shared one");
     assert!(call(&mut table, 3, S + S / 2));

@@ -9,20 +9,11 @@ use crate::world::{BUCKET, World, limit, rate, rules};
 
 /// Names that are easily confused: quotes, colons, NUL, nothing at all, and pieces of each other.
 fn name() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[:/\"\\x00ab]{0,4}",
-        "\\PC{0,6}",
-        Just(String::new()),
-        Just("a:b".to_owned()),
-        Just("b:c".to_owned())
-    ]
+    prop_oneof!["[:/\"\\x00ab]{0,4}", "\\PC{0,6}", Just(String::new()), Just("a:b".to_owned()), Just("b:c".to_owned())]
 }
 
 fn tenant() -> impl Strategy<Value = Option<String>> {
-    prop::option::weighted(
-        0.8,
-        prop_oneof![name(), Just("u".to_owned()), Just("default".to_owned())],
-    )
+    prop::option::weighted(0.8, prop_oneof![name(), Just("u".to_owned()), Just("default".to_owned())])
 }
 
 fn identity(name: &Option<String>) -> TenantIdentity<'_> {
@@ -117,13 +108,8 @@ fn callers_without_a_tenant_meet_no_tenant_of_any_name() {
     {
         let tenant = world.limiter.tenant(identity);
         assert_eq!(tenant.identity(), identity);
-        let call = Call {
-            rules: &once,
-            agent: tenant.agent("a"),
-            tenant: &tenant,
-            key: None,
-            tool: world.limiter.tool("t"),
-        };
+        let call =
+            Call { rules: &once, agent: tenant.agent("a"), tenant: &tenant, key: None, tool: world.limiter.tool("t") };
         assert!(world.limiter.admit(&call).is_ok(), "{identity:?}");
     }
 }

@@ -26,14 +26,10 @@ impl State {
     fn fresh(limit: &RateLimit) -> Self {
         let window = limit.quota().window_ns();
         match limit.algorithm() {
-            Algorithm::TokenBucket => {
-                Self::Bucket { empty_at: 0, interval: window.div_ceil(limit.quota().count()) }
+            Algorithm::TokenBucket => Self::Bucket { empty_at: 0, interval: window.div_ceil(limit.quota().count()) },
+            Algorithm::SlidingWindow => {
+                Self::Calls { times: Vec::new(), window, in_sixtieths: limit.quota().count() > EXACT }
             }
-            Algorithm::SlidingWindow => Self::Calls {
-                times: Vec::new(),
-                window,
-                in_sixtieths: limit.quota().count() > EXACT,
-            },
         }
     }
 
@@ -46,10 +42,9 @@ impl State {
     fn used(&self, now: u64) -> u64 {
         match self {
             Self::Bucket { empty_at, interval } => empty_at.saturating_sub(now).div_ceil(*interval),
-            Self::Calls { times, window, in_sixtieths } => times
-                .iter()
-                .filter(|time| Self::leaves(**time, *window, *in_sixtieths) > now)
-                .count() as u64,
+            Self::Calls { times, window, in_sixtieths } => {
+                times.iter().filter(|time| Self::leaves(**time, *window, *in_sixtieths) > now).count() as u64
+            }
         }
     }
 
@@ -59,10 +54,9 @@ impl State {
         let mut new = Self::fresh(limit);
         match (&mut new, self) {
             _ if self.used(now) == 0 => {}
-            (
-                Self::Bucket { empty_at, interval },
-                Self::Bucket { empty_at: old, interval: same },
-            ) if interval == same => {
+            (Self::Bucket { empty_at, interval }, Self::Bucket { empty_at: old, interval: same })
+                if interval == same =>
+            {
                 *empty_at = (*old).min(now + limit.capacity() * *interval);
             }
             (Self::Bucket { empty_at, interval }, _) => *empty_at = now + used * *interval,
@@ -78,9 +72,7 @@ impl State {
                     // Of calls counted in sixtieths only the latest possible time is known.
                     let width = before.div_ceil(60);
                     times.retain(|time| Self::leaves(*time, *before, true) > now);
-                    times
-                        .iter_mut()
-                        .for_each(|time| *time = ((*time / width + 1) * width - 1).min(now));
+                    times.iter_mut().for_each(|time| *time = ((*time / width + 1) * width - 1).min(now));
                 }
             }
         }
@@ -99,9 +91,7 @@ impl State {
 
     fn charge(&mut self, cost: u64, now: u64) {
         match self {
-            Self::Bucket { empty_at, interval } => {
-                *empty_at = now.max(*empty_at) + cost * *interval
-            }
+            Self::Bucket { empty_at, interval } => *empty_at = now.max(*empty_at) + cost * *interval,
             Self::Calls { times, window, in_sixtieths } => {
                 times.retain(|time| Self::leaves(*time, *window, *in_sixtieths) > now);
                 times.extend(vec![now; cost as usize]);
@@ -133,20 +123,15 @@ impl Reference {
                 break;
             }
             for rate in rates.iter().filter(|rate| rate.place.is_server_wide() == server_wide) {
-                let state = self
-                    .states
-                    .entry((rate.place, key(rate.place)))
-                    .or_insert_with(|| State::fresh(&rate.limit));
+                let state =
+                    self.states.entry((rate.place, key(rate.place))).or_insert_with(|| State::fresh(&rate.limit));
                 *state = state.reloaded_if_needed(&rate.limit, now);
                 all_pass &= state.admits(&rate.limit, cost, now);
             }
         }
         if all_pass {
             for rate in rates {
-                self.states
-                    .get_mut(&(rate.place, key(rate.place)))
-                    .expect("asked above")
-                    .charge(cost, now);
+                self.states.get_mut(&(rate.place, key(rate.place))).expect("asked above").charge(cost, now);
             }
         }
         all_pass
@@ -159,10 +144,9 @@ impl State {
             (Self::Bucket { empty_at, interval }, Self::Bucket { interval: new, .. }) => {
                 *interval == new && empty_at.saturating_sub(now) <= limit.capacity() * new
             }
-            (
-                Self::Calls { window, in_sixtieths, .. },
-                Self::Calls { window: new, in_sixtieths: coarse, .. },
-            ) => *window == new && *in_sixtieths == coarse,
+            (Self::Calls { window, in_sixtieths, .. }, Self::Calls { window: new, in_sixtieths: coarse, .. }) => {
+                *window == new && *in_sixtieths == coarse
+            }
             _ => false,
         };
         if is_same { self.clone() } else { self.reloaded(limit, now) }
@@ -172,9 +156,8 @@ impl State {
 fn any_limit() -> impl Strategy<Value = RateLimit> {
     let count = prop_oneof![4 => 1..12_u64, 1 => 900..1_100_u64, 1 => 1_001..3_000_u64];
     let unit = prop::sample::select(vec!["s", "7s", "500ms", "13ms"]);
-    (any::<bool>(), count, unit).prop_map(|(strict, count, unit)| {
-        limit(if strict { STRICT } else { BUCKET }, &format!("{count}/{unit}"))
-    })
+    (any::<bool>(), count, unit)
+        .prop_map(|(strict, count, unit)| limit(if strict { STRICT } else { BUCKET }, &format!("{count}/{unit}")))
 }
 
 #[derive(Clone, Debug)]

@@ -30,12 +30,7 @@ fn caps_everywhere(slots: u32) -> Rules {
 }
 
 fn in_use(world: &World, caller: &Caller) -> Vec<u64> {
-    world
-        .limiter
-        .inspect(&caller.call(&caps_everywhere(9)))
-        .iter()
-        .map(|report| report.used)
-        .collect()
+    world.limiter.inspect(&caller.call(&caps_everywhere(9))).iter().map(|report| report.used).collect()
 }
 
 #[test]

@@ -33,11 +33,8 @@ fn race(world: &World, rules: &Rules, calls: usize) -> usize {
 
 #[test]
 fn a_limit_in_any_place_admits_exactly_its_count_to_racing_threads() {
-    for (place, keys) in
-        [(Place::Server, 1), (Place::ServerTool, 1), (Place::Tenant, 2), (Place::AgentTool, 2)]
-    {
-        for limit in [limit(BUCKET, "500/day"), limit(STRICT, "500/day"), limit(STRICT, "1500/day")]
-        {
+    for (place, keys) in [(Place::Server, 1), (Place::ServerTool, 1), (Place::Tenant, 2), (Place::AgentTool, 2)] {
+        for limit in [limit(BUCKET, "500/day"), limit(STRICT, "500/day"), limit(STRICT, "1500/day")] {
             let rules = rules(vec![rate(place, limit)], vec![], 1);
             assert_eq!(
                 race(&World::new(), &rules, 1_000),
@@ -51,34 +48,25 @@ fn a_limit_in_any_place_admits_exactly_its_count_to_racing_threads() {
 #[test]
 fn a_call_refused_by_one_limit_takes_nothing_from_another_even_in_a_race() {
     let rules = rules(
-        vec![
-            rate(Place::Server, limit(STRICT, "300/day")),
-            rate(Place::Tenant, limit(BUCKET, "200/day")),
-        ],
+        vec![rate(Place::Server, limit(STRICT, "300/day")), rate(Place::Tenant, limit(BUCKET, "200/day"))],
         vec![],
         1,
     );
     let world = World::new();
     assert_eq!(race(&world, &rules, 1_000), 300);
-    let report = [0, 1].map(|i| {
-        world.limiter.inspect(&world.caller(&format!("tenant-{i}"), "a", "t").call(&rules))[1].used
-    });
+    let report =
+        [0, 1].map(|i| world.limiter.inspect(&world.caller(&format!("tenant-{i}"), "a", "t").call(&rules))[1].used);
     assert_eq!(report[0] + report[1], 300);
 }
 
 #[test]
 fn no_more_calls_run_at_a_time_than_the_caps_allow() {
     let world = World::new();
-    let rules = rules(
-        vec![],
-        vec![cap(Place::Server, 3), cap(Place::Tenant, 2), cap(Place::ServerTool, 3)],
-        1,
-    );
+    let rules = rules(vec![], vec![cap(Place::Server, 3), cap(Place::Tenant, 2), cap(Place::ServerTool, 3)], 1);
     let (running, most, refused) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (world, rules, running, most, refused) =
-                (&world, &rules, &running, &most, &refused);
+            let (world, rules, running, most, refused) = (&world, &rules, &running, &most, &refused);
             scope.spawn(move || {
                 let caller = world.caller(&format!("tenant-{}", thread % 2), "a", "t");
                 for _ in 0..2_000 {
@@ -103,8 +91,7 @@ fn no_more_calls_run_at_a_time_than_the_caps_allow() {
 #[test]
 fn sweeping_and_forgetting_while_calls_run_loses_nothing() {
     let world = World::new();
-    let rules =
-        rules(vec![rate(Place::Agent, limit(BUCKET, "1/day"))], vec![cap(Place::Agent, 1)], 1);
+    let rules = rules(vec![rate(Place::Agent, limit(BUCKET, "1/day"))], vec![cap(Place::Agent, 1)], 1);
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
         for thread in 0..2 {

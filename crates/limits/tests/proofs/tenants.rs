@@ -7,8 +7,7 @@ use crate::world::{BUCKET, STRICT, World, cap, limit, rate, rules};
 #[test]
 fn agents_of_the_same_name_in_two_tenants_never_touch_each_other() {
     let world = World::new();
-    let (acme, globex) =
-        (world.caller("acme", "u-42", "export"), world.caller("globex", "u-42", "export"));
+    let (acme, globex) = (world.caller("acme", "u-42", "export"), world.caller("globex", "u-42", "export"));
     let rules = rules(
         vec![
             rate(Place::Tenant, limit(STRICT, "9/min")),
@@ -42,20 +41,13 @@ fn a_tool_that_is_used_up_leaves_the_tenants_other_tools_alone() {
 fn fifty_agents_of_one_tenant_cannot_exceed_its_ceiling() {
     let world = World::new();
     let rules = rules(
-        vec![
-            rate(Place::Tenant, limit(STRICT, "100/min")),
-            rate(Place::Agent, limit(BUCKET, "60/min")),
-        ],
+        vec![rate(Place::Tenant, limit(STRICT, "100/min")), rate(Place::Agent, limit(BUCKET, "60/min"))],
         vec![],
         1,
     );
-    let agents: Vec<_> =
-        (0..50).map(|i| world.caller("acme", &format!("agent-{i}"), "export")).collect();
-    let admitted = agents
-        .iter()
-        .flat_map(|agent| [agent; 60])
-        .filter(|agent| world.admit(agent, &rules).is_ok())
-        .count();
+    let agents: Vec<_> = (0..50).map(|i| world.caller("acme", &format!("agent-{i}"), "export")).collect();
+    let admitted =
+        agents.iter().flat_map(|agent| [agent; 60]).filter(|agent| world.admit(agent, &rules).is_ok()).count();
     assert_eq!(admitted, 100);
     assert!(world.admit(&world.caller("globex", "agent-0", "export"), &rules).is_ok());
 }
@@ -63,14 +55,9 @@ fn fifty_agents_of_one_tenant_cannot_exceed_its_ceiling() {
 #[test]
 fn a_limit_shared_by_all_callers_of_a_tool_holds_across_tenants() {
     let world = World::new();
-    let rules = rules(
-        vec![rate(Place::ServerTool, limit(STRICT, "3/min"))],
-        vec![cap(Place::ServerTool, 9)],
-        1,
-    );
+    let rules = rules(vec![rate(Place::ServerTool, limit(STRICT, "3/min"))], vec![cap(Place::ServerTool, 9)], 1);
     let callers = ["acme", "globex", "initech"].map(|tenant| world.caller(tenant, "a", "export"));
-    let admitted =
-        callers.iter().cycle().take(9).filter(|caller| world.admit(caller, &rules).is_ok()).count();
+    let admitted = callers.iter().cycle().take(9).filter(|caller| world.admit(caller, &rules).is_ok()).count();
     assert_eq!(admitted, 3);
     assert!(world.admit(&world.caller("acme", "a", "search"), &rules).is_ok());
 }

@@ -5,8 +5,7 @@ use sluicegate_limits::Place;
 
 use crate::world::{BUCKET, STRICT, World, limit, rate, rules};
 
-const PLACES: [Place; 5] =
-    [Place::Tenant, Place::Agent, Place::AgentTool, Place::Server, Place::ServerTool];
+const PLACES: [Place; 5] = [Place::Tenant, Place::Agent, Place::AgentTool, Place::Server, Place::ServerTool];
 
 proptest! {
     #[test]

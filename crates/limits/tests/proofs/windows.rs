@@ -89,8 +89,7 @@ fn a_call_in_the_last_moment_of_one_window_counts_in_the_next() {
     for count in [100_u64, 2_000] {
         let world = World::new();
         let caller = world.caller("acme", "a", "t");
-        let rules =
-            rules(vec![rate(Place::Tenant, limit(STRICT, &format!("{count}/s")))], vec![], 1);
+        let rules = rules(vec![rate(Place::Tenant, limit(STRICT, &format!("{count}/s")))], vec![], 1);
         world.wait(SECOND - 1);
         let first = (0..2 * count).filter(|_| world.admit(&caller, &rules).is_ok()).count() as u64;
         world.wait(2);

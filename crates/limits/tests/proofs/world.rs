@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use quanta::Mock;
 use sluicegate_limits::{
-    Admission, AgentId, Algorithm, Call, CapRule, Limiter, LimiterOptions, Mode, Place, Priority,
-    RateLimit, RateRule, Refusal, Rules, Scope, TenantHandle, TenantIdentity, ToolId,
+    Admission, AgentId, Algorithm, Call, CapRule, Limiter, LimiterOptions, Mode, Place, Priority, RateLimit, RateRule,
+    Refusal, Rules, Scope, TenantHandle, TenantIdentity, ToolId,
 };
 
 pub const STRICT: Algorithm = Algorithm::SlidingWindow;

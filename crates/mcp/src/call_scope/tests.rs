@@ -20,10 +20,7 @@ struct Recorder(Arc<Record>);
 
 impl Ticket for Recorder {
     fn ended(&self, outcome: Outcome) {
-        assert!(
-            !self.0.released.load(Ordering::SeqCst),
-            "the ticket is held until the end is recorded"
-        );
+        assert!(!self.0.released.load(Ordering::SeqCst), "the ticket is held until the end is recorded");
         self.0.ends.lock().expect("no test panics here").push(outcome);
     }
 }
@@ -56,8 +53,7 @@ where
 fn admitted(record: &Arc<Record>, request_id: &str) -> Admitted {
     let registry = registry(|_call| Box::pin(async { done() }));
     let (index, _) = registry.get("tool").expect("it is there");
-    Admitted::new(index, Arc::new(Recorder(Arc::clone(record))), request_id)
-        .with_deadline(Duration::from_secs(30))
+    Admitted::new(index, Arc::new(Recorder(Arc::clone(record))), request_id).with_deadline(Duration::from_secs(30))
 }
 
 fn done() -> Returned {
@@ -83,13 +79,7 @@ where
     let record = Arc::new(Record::default());
     let registry = registry(run);
     let (_, tool) = registry.get("tool").expect("it is there");
-    let result = call_scope(
-        tool,
-        JsonObject::new(),
-        admitted(&record, request_id),
-        &CancellationToken::new(),
-    )
-    .await;
+    let result = call_scope(tool, JsonObject::new(), admitted(&record, request_id), &CancellationToken::new()).await;
     (record, result)
 }
 
@@ -103,10 +93,7 @@ async fn a_result_passes_through_and_the_ticket_is_released_after_its_end() {
 #[tokio::test(start_paused = true)]
 async fn failures_count_as_what_they_are_whichever_way_they_are_returned() {
     let (record, result) = run(|_call| Box::pin(async { Err("no such dataset".into()) })).await;
-    assert_eq!(
-        (sent(&result), record.ends()),
-        (("no such dataset", Some(true)), vec![Outcome::ToolError])
-    );
+    assert_eq!((sent(&result), record.ends()), (("no such dataset", Some(true)), vec![Outcome::ToolError]));
 
     let (record, _) = run(|_call| Box::pin(async { Ok(CallToolResult::error(vec![])) })).await;
     assert_eq!(record.ends(), [Outcome::ToolError]);
@@ -263,8 +250,7 @@ async fn what_the_caller_is_not_told_is_logged_under_the_reference() {
     let log = Log::default();
     // For the whole process: with a subscriber of one thread, tracing lets another thread that meets the line first
     // switch it off for all.
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
     tracing::subscriber::set_global_default(subscriber).expect("no other test sets one");
 
     run_as("req-log", |_call| Box::pin(async { panic!("index {} is out of bounds", 7) })).await;
@@ -276,9 +262,6 @@ async fn what_the_caller_is_not_told_is_logged_under_the_reference() {
 
     let log = String::from_utf8(log.0.lock().expect("no test panics here").clone()).expect("UTF-8");
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("req-log")).collect();
-    assert!(
-        lines[0].starts_with("ERROR") && lines[0].contains("index 7 is out of bounds"),
-        "{log}"
-    );
+    assert!(lines[0].starts_with("ERROR") && lines[0].contains("index 7 is out of bounds"), "{log}");
     assert!(lines[1].starts_with(" WARN") && lines[1].contains("connection refused"), "{log}");
 }

@@ -6,8 +6,8 @@
 
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
-    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema,
-    Json, JsonObject, OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
+    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema, Json, JsonObject,
+    OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
 };
 
 /// What a tool author imports.

@@ -8,8 +8,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities,
-    ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -42,11 +41,8 @@ impl ServerHandler for Echo {
 
 /// Serves until the process is ended.
 pub(crate) async fn serve() -> Result<(), Box<dyn Error>> {
-    let config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true);
-    let service =
-        StreamableHttpService::new(|| Ok(Echo), Arc::new(NeverSessionManager::default()), config);
+    let config = StreamableHttpServerConfig::default().with_legacy_session_mode(false).with_json_response(true);
+    let service = StreamableHttpService::new(|| Ok(Echo), Arc::new(NeverSessionManager::default()), config);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
     loop {
@@ -54,9 +50,7 @@ pub(crate) async fn serve() -> Result<(), Box<dyn Error>> {
         stream.set_nodelay(true)?;
         let service = TowerToHyperService::new(service.clone());
         tokio::spawn(async move {
-            let _ = Builder::new(TokioExecutor::new())
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }

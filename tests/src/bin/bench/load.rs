@@ -49,9 +49,7 @@ fn call(server: &Contender, key: Option<&str>, tool: &str, era: Era) -> Vec<u8> 
     let (headers, meta) = match era {
         Era::Legacy => ("MCP-Protocol-Version: 2025-11-25\r\n".to_owned(), String::new()),
         Era::Modern => (
-            format!(
-                "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"
-            ),
+            format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"),
             concat!(
                 r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
                 r#""io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"#,
@@ -107,22 +105,11 @@ pub(crate) async fn run(
     }
     let (cpu, start) = (server.cpu_time()?, Instant::now());
     let end = start + length;
-    let calls = futures::future::try_join_all(
-        streams.into_iter().map(|stream| repeat(stream, request, end)),
-    )
-    .await?;
-    Ok(Sample {
-        calls: calls.iter().sum(),
-        elapsed: start.elapsed(),
-        cpu: server.cpu_time()? - cpu,
-    })
+    let calls = futures::future::try_join_all(streams.into_iter().map(|stream| repeat(stream, request, end))).await?;
+    Ok(Sample { calls: calls.iter().sum(), elapsed: start.elapsed(), cpu: server.cpu_time()? - cpu })
 }
 
-async fn repeat(
-    mut stream: TcpStream,
-    request: &Request,
-    end: Instant,
-) -> Result<u64, Box<dyn Error>> {
+async fn repeat(mut stream: TcpStream, request: &Request, end: Instant) -> Result<u64, Box<dyn Error>> {
     let mut calls = 0;
     let mut buffer = Vec::with_capacity(4096);
     while Instant::now() < end {
@@ -140,9 +127,7 @@ async fn repeat(
         // The first call of a tool that is limited to one is served.
         let first = calls == 0 && request.status != b"HTTP/1.1 200 ";
         if !first && (!buffer.starts_with(request.status) || !body.contains(request.body_holds)) {
-            return Err(
-                format!("an unexpected answer: {}", String::from_utf8_lossy(&buffer)).into()
-            );
+            return Err(format!("an unexpected answer: {}", String::from_utf8_lossy(&buffer)).into());
         }
         calls += 1;
     }

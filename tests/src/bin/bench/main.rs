@@ -68,31 +68,20 @@ async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
     let mut rows = Vec::new();
     for era in [load::Era::Legacy, load::Era::Modern] {
-        rows.push(Row::new(
-            era.label("bare rmcp", "bare rmcp, 2026-07-28"),
-            0,
-            load::Request::echo(&bare, None, era),
-        ));
+        rows.push(Row::new(era.label("bare rmcp", "bare rmcp, 2026-07-28"), 0, load::Request::echo(&bare, None, era)));
         let echo = load::Request::echo(&gated, Some(served), era);
         rows.push(Row::new(era.label("sluicegate", "sluicegate, 2026-07-28"), 1, echo));
         let limited = load::Request::limited(&gated, refused, era);
-        rows.push(Row::new(
-            era.label("sluicegate, refusing", "sluicegate, refusing, 2026-07-28"),
-            1,
-            limited,
-        ));
+        rows.push(Row::new(era.label("sluicegate, refusing", "sluicegate, refusing, 2026-07-28"), 1, limited));
     }
     let servers = [&bare, &gated];
     for row in &rows {
-        load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1))
-            .await?;
+        load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1)).await?;
     }
     for round in 1..=options.rounds {
         for row in &mut rows {
             let length = Duration::from_secs(options.seconds);
-            row.samples.push(
-                load::run(servers[row.server], &row.request, options.connections, length).await?,
-            );
+            row.samples.push(load::run(servers[row.server], &row.request, options.connections, length).await?);
         }
         writeln!(std::io::stderr(), "round {round} of {}", options.rounds)?;
     }
@@ -139,10 +128,7 @@ fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
             .collect();
         return writeln!(out, "{}", serde_json::Value::from(rows));
     }
-    writeln!(
-        out,
-        "| server | calls/s | vs bare | CPU per call | vs bare |\n|---|---|---|---|---|"
-    )?;
+    writeln!(out, "| server | calls/s | vs bare | CPU per call | vs bare |\n|---|---|---|---|---|")?;
     for row in rows {
         let (calls, cpu) = ratios(row);
         writeln!(

@@ -1,0 +1,139 @@
+//! Everything behind the transports: built once, closed in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
+use sluicegate_limits::{Limiter, LimiterOptions};
+use sluicegate_mcp::{HttpEndpoint, Registry, Tool};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Server, StartError};
+use crate::declared::{Declared, DeclaredText};
+use crate::gate::Gate;
+use crate::gate::admit::Admission;
+use crate::gate::authenticate::Authenticator;
+use crate::gate::edge::Edge;
+use crate::last_used::LastUsed;
+use crate::meter::Meter;
+use crate::policy::PolicyStore;
+use crate::policy::baseline::Baseline;
+use crate::policy::explain::Explainer;
+use crate::refusal::http::Wording;
+use crate::refusal::style::CompatibilityList;
+use crate::settings::Settings;
+
+/// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// Everything behind the transports, with the work that goes on in the background.
+pub(crate) struct House {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) explainer: Arc<Explainer>,
+    pub(crate) control: Control,
+    /// Cancelled first: nobody new is served.
+    pub(crate) draining: CancellationToken,
+    /// Cancelled last: streams end, background work writes its rest.
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl House {
+    pub(crate) async fn build(server: Server, control: Control, settings: &Settings) -> Result<Self, StartError> {
+        let Server { mut info, tools, clock, limiter_clock, .. } = server;
+        info.tools_list_ttl_ms = settings.tools_list_ttl_ms;
+        let registry = Arc::new(Registry::new(tools)?);
+        let declared = registry.iter().map(|(_, tool)| (tool.name().to_owned(), declared(tool)));
+        let baseline = Arc::new(Baseline::new(settings, declared)?);
+        register_tools(&control, &registry).await.map_err(StartError::database("told of the tools"))?;
+
+        let options =
+            LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
+        let limiter = Limiter::new(limiter_clock, options);
+        let watch = control.watch().await.map_err(StartError::database("watched"))?;
+        let policy = PolicyStore::load(control.clone(), clock.clone()).await;
+        let policy = Arc::new(policy.map_err(StartError::database("read"))?);
+        let last_used = Arc::new(LastUsed::default());
+        let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
+
+        let gate = Gate {
+            edge: Edge::new(settings),
+            authenticator: Authenticator::new(
+                settings.auth,
+                control.clone(),
+                limiter.clone(),
+                Arc::clone(&policy),
+                clock.clone(),
+                Arc::clone(&last_used),
+            ),
+            admission: Admission::new(
+                limiter.clone(),
+                Arc::clone(&policy),
+                Arc::clone(&baseline),
+                Arc::clone(&registry),
+                settings.retry_jitter,
+            ),
+            endpoint: HttpEndpoint::new(Arc::clone(&registry), info, shutdown.clone()),
+            wording: Wording {
+                style: settings.refusal_style,
+                code: settings.rate_limit_error_code,
+                compatibility: CompatibilityList::new(&settings.compatibility),
+            },
+            meter: Arc::new(Meter::new()),
+            draining: draining.clone(),
+        };
+        let explainer = Explainer {
+            control: control.clone(),
+            policy: Arc::clone(&policy),
+            baseline,
+            limiter: Some(limiter.clone()),
+        };
+
+        let tasks = TaskTracker::new();
+        let follow = {
+            let shutdown = shutdown.clone();
+            async move { policy.follow(watch, shutdown).await }
+        };
+        tasks.spawn(follow);
+        let write = {
+            let (control, shutdown) = (control.clone(), shutdown.clone());
+            async move { last_used.write(control, shutdown).await }
+        };
+        tasks.spawn(write);
+        tasks.spawn(sweep(limiter, shutdown.clone()));
+        Ok(Self { gate: Arc::new(gate), registry, explainer: Arc::new(explainer), control, draining, shutdown, tasks })
+    }
+
+    /// Ends the background work and closes the database.
+    pub(crate) async fn close(self) {
+        self.draining.cancel();
+        self.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.control.close().await;
+    }
+}
+
+fn declared(tool: &Tool) -> DeclaredText {
+    tool.extensions().get::<Declared>().map(DeclaredText::from).unwrap_or_default()
+}
+
+/// Tells the database which tools there are, so that other processes know their names.
+async fn register_tools(control: &Control, registry: &Registry) -> Result<(), ControlError> {
+    let definitions = registry.iter().map(|(_, tool)| ToolDefinition {
+        name: tool.name().to_owned(),
+        title: tool.title().map(str::to_owned),
+        description: tool.description().map(str::to_owned),
+        input_schema: JsonText::from(serde_json::Value::Object((**tool.input_schema()).clone())),
+        declared_limits: JsonText::from(declared(tool).to_json()),
+    });
+    control.tools().register(&Actor::system("registry"), &definitions.collect::<Vec<_>>()).await
+}
+
+async fn sweep(limiter: Limiter, shutdown: CancellationToken) {
+    while tokio::time::timeout(SWEEP_EVERY, shutdown.cancelled()).await.is_err() {
+        limiter.sweep();
+    }
+}

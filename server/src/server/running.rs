@@ -1,0 +1,68 @@
+//! A server that is serving, until it is told to stop.
+
+use std::net::SocketAddr;
+
+use sluicegate_control::Control;
+use tokio::task::JoinHandle;
+
+use super::house::House;
+
+/// A server that is serving.
+#[must_use = "a server that is dropped goes on serving; stop it or wait for it"]
+pub struct Running {
+    pub(super) address: SocketAddr,
+    pub(super) accepting: JoinHandle<()>,
+    pub(super) house: House,
+}
+
+impl Running {
+    /// The address that is listened on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where MCP is served.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// The control plane of this server.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.house.control
+    }
+
+    /// The revision of the policy in force.
+    #[must_use]
+    pub fn policy_revision(&self) -> i64 {
+        self.house.explainer.policy.current().revision.get()
+    }
+
+    /// Stops: new calls are refused, running ones may end within `drain_timeout`, then everything is closed.
+    pub async fn stop(self) {
+        let Self { accepting, house, .. } = self;
+        house.draining.cancel();
+        if let Err(error) = accepting.await {
+            tracing::error!(%error, "the accept loop failed");
+        }
+        house.close().await;
+    }
+
+    /// Serves until the process is told to stop (SIGTERM, Ctrl-C), then [stops](Self::stop).
+    ///
+    /// # Errors
+    /// When the signals cannot be listened for.
+    pub async fn until_signal(self) -> std::io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        }
+        tracing::info!("stopping");
+        self.stop().await;
+        Ok(())
+    }
+}
