@@ -1,6 +1,7 @@
 //! When each API key was last used: noted on the call path, written in batches.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,7 +24,7 @@ impl LastUsed {
     }
 
     /// Writes batches until `shutdown` is cancelled, and a last one then.
-    pub(crate) async fn write(&self, control: Control, shutdown: CancellationToken) {
+    pub(crate) async fn write(self: Arc<Self>, control: Control, shutdown: CancellationToken) {
         let actor = Actor::system("last-used");
         let pause = Duration::from_millis(Self::RESOLUTION_MS.unsigned_abs());
         loop {

@@ -54,7 +54,7 @@ impl PolicyStore {
     }
 
     /// Follows the database until `shutdown` is cancelled.
-    pub(crate) async fn follow(&self, mut watch: PolicyWatch, shutdown: CancellationToken) {
+    pub(crate) async fn follow(self: Arc<Self>, mut watch: PolicyWatch, shutdown: CancellationToken) {
         let mut retry = false;
         loop {
             let pause = if retry { Some(RETRY_AFTER) } else { self.until_next_expiry() };

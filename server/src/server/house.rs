@@ -92,16 +92,8 @@ impl House {
         };
 
         let tasks = TaskTracker::new();
-        let follow = {
-            let shutdown = shutdown.clone();
-            async move { policy.follow(watch, shutdown).await }
-        };
-        tasks.spawn(follow);
-        let write = {
-            let (control, shutdown) = (control.clone(), shutdown.clone());
-            async move { last_used.write(control, shutdown).await }
-        };
-        tasks.spawn(write);
+        tasks.spawn(policy.follow(watch, shutdown.clone()));
+        tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
         Ok(Self { gate: Arc::new(gate), registry, explainer: Arc::new(explainer), control, draining, shutdown, tasks })
     }
