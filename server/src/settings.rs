@@ -255,10 +255,7 @@ struct Variables {
 
 impl Variables {
     /// Takes the settings among the pairs. One that only looks like a setting is an error: it was meant to be one.
-    fn new(
-        source: &'static str,
-        pairs: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, SettingsError> {
+    fn new(source: &'static str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, SettingsError> {
         let mut values = Dict::new();
         for (variable, text) in pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
             if OTHER_VARIABLES.contains(&&*variable) || variable.starts_with("SLUICEGATE_TEST_") {
