@@ -30,7 +30,7 @@ fn one_thread(c: &mut Criterion) {
         ("three_limits_refused", three_limits("1/day")),
     ] {
         let call = Call { rules: &rules, tenant: &tenant, agent, key: None, tool };
-        group.bench_function(name, |b| b.iter(|| black_box(limiter.admit(black_box(&call)))));
+        group.bench_function(name, |b| b.iter(|| _ = black_box(&limiter.admit(black_box(&call)))));
     }
     group.bench_function("three_governor_checks", |b| b.iter(|| black_box(governors.check(black_box(2)))));
     group.finish();
@@ -54,7 +54,7 @@ fn two_threads(c: &mut Criterion) {
         });
     });
     group.bench_function("three_governor_checks", |b| {
-        b.iter_custom(|n| race(2, n as u32, |thread| drop(black_box(governors.check(thread)))));
+        b.iter_custom(|n| race(2, n as u32, |thread| _ = black_box(governors.check(thread))));
     });
     group.finish();
 }

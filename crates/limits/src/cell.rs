@@ -27,7 +27,8 @@ pub(crate) enum Cell {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Window {
     Ring(Ring),
-    Spans(Spans),
+    /// Boxed too: it is far larger than a ring that is not full.
+    Spans(Box<Spans>),
 }
 
 /// What a limit says about one call.
@@ -88,7 +89,7 @@ impl Cell {
         match rate.kind {
             Kind::Bucket { interval, .. } => Self::Bucket(Bucket::new(interval)),
             Kind::Ring { window } => Self::Window(Box::new(Window::Ring(Ring::new(window)))),
-            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Spans::new(window)))),
+            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Box::new(Spans::new(window))))),
         }
     }
 
@@ -101,6 +102,8 @@ impl Cell {
             (Self::Window(state), kind) => match (&**state, kind) {
                 (Window::Ring(ring), Kind::Ring { window }) => ring.window() == window,
                 (Window::Spans(spans), Kind::Spans { window }) => spans.window() == window,
+                // Counts in spans until it is fresh, whatever the count: raising that again must forget no call.
+                (Window::Spans(spans), Kind::Ring { window }) => spans.window() == window && !spans.is_fresh(now),
                 _ => false,
             },
         }
@@ -150,21 +153,11 @@ impl Cell {
                 *self = Self::fresh(rate);
                 self.add(now, used);
             }
-            (Self::Window(state), Kind::Ring { window }) => match &mut **state {
-                Window::Ring(ring) => ring.set_window(window),
-                Window::Spans(spans) if spans.used(now) <= MAX_RING => {
-                    **state = Window::Ring(Ring::from_entries(window, spans.entries(now)));
-                }
-                // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
-                Window::Spans(spans) if spans.window() == window => {}
-                Window::Spans(spans) => *spans = Spans::from_entries(window, spans.entries(now)),
+            (Self::Window(state), Kind::Ring { window } | Kind::Spans { window }) => match &mut **state {
+                Window::Ring(ring) if rate.capacity <= MAX_RING => ring.set_window(window),
+                Window::Ring(ring) => **state = Window::Spans(Box::new(Spans::from_entries(window, ring.entries()))),
+                Window::Spans(spans) => **spans = Spans::from_entries(window, spans.entries(now)),
             },
-            (Self::Window(state), Kind::Spans { window }) => {
-                **state = Window::Spans(match &**state {
-                    Window::Ring(ring) => Spans::from_entries(window, ring.entries()),
-                    Window::Spans(spans) => Spans::from_entries(window, spans.entries(now)),
-                });
-            }
         }
     }
 

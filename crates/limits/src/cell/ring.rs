@@ -23,12 +23,6 @@ impl Ring {
         Self { times: VecDeque::new(), window }
     }
 
-    /// Of entries `(time, calls)`, oldest first.
-    pub(crate) fn from_entries(window: u64, entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let times = entries.flat_map(|(time, calls)| (0..calls).map(move |_| time)).collect();
-        Self { times, window }
-    }
-
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.times.iter().map(|time| (*time, 1))
     }

@@ -263,7 +263,7 @@ fn inspecting_tells_the_truth_and_touches_nothing() {
         report.iter().map(|one| (one.used, one.remaining, one.refuses)).collect::<Vec<_>>(),
         [(2, 0, true), (2, 1, false), (2, 3, false)]
     );
-    assert_eq!(report[0].wait.map(|wait| wait.retry_after_seconds()), Some(30));
+    assert_eq!(report[0].wait.map(crate::Wait::retry_after_seconds), Some(30));
     assert_eq!(world.state(), used);
 }
 
