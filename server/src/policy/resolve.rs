@@ -18,7 +18,6 @@ use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
-use super::baseline::Baseline;
 
 /// The caller as overrides are looked up for it. All `None`: nobody is identified (`auth = "none"`).
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,14 +104,13 @@ pub(crate) enum Source {
 /// The limits of one call: what overrides say, over what the baseline says.
 pub(crate) struct Resolver<'a> {
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) baseline: &'a Baseline,
     pub(crate) who: Who,
 }
 
 impl Resolver<'_> {
     /// Every limit that holds, in the order server, tenant, agent, tool.
     pub(crate) fn resolve(&self, asked: Asked) -> Vec<Applied> {
-        let base = self.baseline;
+        let base = &*self.snapshot.baseline;
         let mut layers = vec![
             Layer::cap(Scope::Server, Place::Server, [Target::Server]).or("max_in_flight", base.server_concurrency),
             Layer::cap(Scope::Tenant, Place::Tenant, self.tenant_targets()),

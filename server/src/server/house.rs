@@ -53,7 +53,7 @@ impl House {
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
         let limiter = Limiter::new(limiter_clock, options);
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
-        let policy = PolicyStore::load(control.clone(), clock.clone()).await;
+        let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
         let last_used = Arc::new(LastUsed::default());
         let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -71,7 +71,6 @@ impl House {
             admission: Admission::new(
                 limiter.clone(),
                 Arc::clone(&policy),
-                Arc::clone(&baseline),
                 Arc::clone(&registry),
                 settings.retry_jitter,
             ),
@@ -87,7 +86,6 @@ impl House {
         let explainer = Explainer {
             control: control.clone(),
             policy: Arc::clone(&policy),
-            baseline,
             limiter: Some(limiter.clone()),
         };
 
