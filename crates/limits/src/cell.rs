@@ -50,13 +50,12 @@ impl Check {
         Self { wait: u64::from(!rate.is_possible()), after }
     }
 
-    /// About how many calls are left after this one: enough to compare limits by.
+    /// How many calls are left after this one if it passes; of a bucket at most one too few.
     #[inline(always)]
-    pub(crate) fn left(self, rate: &CompiledRate) -> f64 {
-        // Signed numbers convert in one instruction, and nothing counted here has its top bit set.
+    pub(crate) fn left(self, rate: &CompiledRate) -> u64 {
         match rate.kind {
-            Kind::Bucket { depth, per_ns, .. } => (depth as i64 - self.after as i64) as f64 * per_ns,
-            Kind::Ring { .. } | Kind::Spans { .. } => (rate.capacity as i64 - self.after as i64) as f64,
+            Kind::Bucket { depth, per_ns, .. } => ((u128::from(depth - self.after) * u128::from(per_ns)) >> 64) as u64,
+            Kind::Ring { .. } | Kind::Spans { .. } => rate.capacity - self.after,
         }
     }
 }
@@ -164,7 +163,7 @@ impl Cell {
     fn add(&mut self, now: u64, calls: u64) {
         match self {
             Self::Bucket(bucket) => bucket.charge(now, bucket.interval() * calls),
-            Self::Window(state) => state.charge(now, calls),
+            Self::Window(state) => _ = state.charge(now, calls),
         }
     }
 
@@ -178,11 +177,15 @@ impl Cell {
         }
     }
 
-    /// Takes the cost of an admitted call.
+    /// Takes the cost of an admitted call. A window says when the first of what is in use comes back; a bucket's answer
+    /// follows from [`Check::after`].
     #[inline(always)]
-    pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) {
+    pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) -> u64 {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => bucket.charge(now, charge),
+            (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => {
+                bucket.charge(now, charge);
+                0
+            }
             (Self::Window(state), _) => state.charge(now, rate.cost),
             (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is charged"),
         }
@@ -194,17 +197,6 @@ impl Cell {
         match self {
             Self::Bucket(bucket) => bucket.usage(now),
             Self::Window(state) => state.usage(now),
-        }
-    }
-
-    /// When the first of what is in use comes back.
-    pub(crate) fn reset(&self, now: u64) -> u64 {
-        match self {
-            Self::Bucket(bucket) => bucket.usage(now).reset,
-            Self::Window(state) => match &**state {
-                Window::Ring(ring) => ring.reset(now),
-                Window::Spans(spans) => spans.reset(now),
-            },
         }
     }
 
@@ -221,7 +213,7 @@ impl Cell {
 }
 
 impl Window {
-    #[inline(never)]
+    #[inline(always)]
     fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         let used = match (self, rate.kind) {
             (Self::Ring(ring), Kind::Ring { window }) if ring.window() == window => ring.used(now),
@@ -239,7 +231,8 @@ impl Window {
         }
     }
 
-    fn charge(&mut self, now: u64, calls: u64) {
+    #[inline(always)]
+    fn charge(&mut self, now: u64, calls: u64) -> u64 {
         match self {
             Self::Ring(ring) => ring.charge(now, calls),
             Self::Spans(spans) => spans.charge(now, calls),

@@ -72,14 +72,16 @@ impl Ring {
         Check { wait, after }
     }
 
+    /// Adds a call and says when the oldest leaves.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, now: u64, cost: u64) {
+    pub(crate) fn charge(&mut self, now: u64, cost: u64) -> u64 {
         while !self.all_are_live(now) {
             self.times.pop_front();
         }
         for _ in 0..cost {
             self.times.push_back(now);
         }
+        self.times.front().map_or(0, |oldest| oldest + self.window - now)
     }
 
     /// How many calls are in the window.

@@ -111,8 +111,8 @@ impl Reference {
         let [tenant, agent, tool] = who;
         let key = |place| match place {
             Place::Server => String::new(),
-            Place::ServerTool => format!("{tool}"),
-            Place::Tenant => format!("{tenant}"),
+            Place::ServerTool => (*tool).to_owned(),
+            Place::Tenant => (*tenant).to_owned(),
             Place::Agent => format!("{tenant} {agent}"),
             _ => format!("{tenant} {agent} {tool}"),
         };

@@ -1,7 +1,7 @@
 //! 2. Who waits exactly as long as told is admitted, and not a nanosecond earlier.
 
 use proptest::prelude::*;
-use sluicegate_limits::Place;
+use sluicegate_limits::{Place, Wait};
 
 use crate::world::{BUCKET, STRICT, World, limit, rate, rules};
 
@@ -33,7 +33,7 @@ proptest! {
                 prop_assert!(wait > 0);
                 world.wait(wait - 1);
                 let early = world.admit(&caller, &rules).expect_err("a nanosecond early");
-                prop_assert_eq!(early.wait().map(|wait| wait.as_nanos()), Some(1));
+                prop_assert_eq!(early.wait().map(Wait::as_nanos), Some(1));
                 world.wait(1);
             }
         }
