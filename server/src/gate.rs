@@ -56,6 +56,7 @@ impl Gate {
 
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
     async fn arrive(&self, parts: &mut Parts, body: Body) -> Result<Arrived, Refusal> {
+        self.edge.check_connection(parts)?;
         self.edge.check_addressing(parts)?;
         let principal = self.authenticator.authenticate(&mut parts.headers).await?;
         let policy = self.admission.policy_of(&principal);

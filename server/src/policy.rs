@@ -83,11 +83,6 @@ impl Snapshot {
         ends.filter(|end| *end > self.made_at).min()
     }
 
-    /// The same decisions over another baseline.
-    fn over(&self, baseline: Arc<Baseline>) -> Self {
-        Self { baseline, generation: self.generation + 1, ..self.clone() }
-    }
-
     /// The snapshot that follows this one after `delta`, at a time in epoch milliseconds.
     fn after(&self, delta: PolicyDelta, now_ms: i64) -> Self {
         let mut next = if delta.complete { Self::empty(Arc::clone(&self.baseline)) } else { self.clone() };

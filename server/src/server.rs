@@ -12,9 +12,10 @@ use sluicegate_control::{Control, WallClock};
 use sluicegate_mcp::{FreeTool, ServerInfo, Tool, ToolSet};
 use tokio::net::TcpListener;
 
+use crate::accept::Acceptor;
 use crate::gate::Gate;
 use crate::settings::Settings;
-use crate::{accept, cli, live};
+use crate::{cli, live};
 
 mod error;
 mod house;
@@ -174,8 +175,7 @@ impl Server {
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
         let router = Router::new().route("/mcp", any(serve_mcp)).with_state(Arc::clone(&house.gate));
-        let (header_timeout, drain) = (settings.header_timeout.0, settings.drain_timeout.0);
-        let accepting = tokio::spawn(accept::serve(listener, router, header_timeout, drain, draining.clone()));
+        let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, router, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
         let running = Running { address, accepting, house };
         tracing::info!(endpoint = running.endpoint(), "serving");

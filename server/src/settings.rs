@@ -66,7 +66,11 @@ settings! {
     max_in_flight: u32 = "1024",
     /// Largest request body in bytes; tenants may have their own.
     max_body_bytes: usize = "1048576",
-    /// How long a client may take to send the headers of a request.
+    /// Connections that may be open at once; above it the one that has been silent for the longest is closed.
+    max_connections: usize = "10000",
+    /// How long a connection may be open without a request before it is closed.
+    idle_timeout: Span = "75s",
+    /// How long a client may take to send the headers of a request, and from the connection to its first request.
     header_timeout: Span = "10s",
     /// How long a client may take to send the body of a request.
     body_timeout: Span = "30s",

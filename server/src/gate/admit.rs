@@ -34,12 +34,7 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(
-        limiter: Limiter,
-        policy: Arc<PolicyStore>,
-        registry: Arc<Registry>,
-        jitter: bool,
-    ) -> Self {
+    pub(crate) fn new(limiter: Limiter, policy: Arc<PolicyStore>, registry: Arc<Registry>, jitter: bool) -> Self {
         let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
         Self { limiter, policy, registry, tools, jitter }
     }

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
+use crate::accept::Superfluous;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 
@@ -37,6 +38,14 @@ impl Edge {
             origins: list(&settings.allowed_origins),
             max_body_bytes: settings.max_body_bytes,
             body_timeout: settings.body_timeout.0,
+        }
+    }
+
+    /// Refuses requests on a connection above the cap.
+    pub(crate) fn check_connection(&self, parts: &Parts) -> Result<(), Refusal> {
+        match parts.extensions.get::<Superfluous>() {
+            Some(Superfluous) => Err(Refusal::Unavailable("The server has all the connections it takes.")),
+            None => Ok(()),
         }
     }
 

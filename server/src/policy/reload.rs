@@ -62,13 +62,6 @@ impl PolicyStore {
         Ok(())
     }
 
-    /// Takes over other settings and declarations.
-    pub(crate) async fn set_baseline(&self, baseline: Arc<Baseline>) {
-        let _alone = self.changing.lock().await;
-        let next = self.current.load().over(baseline);
-        self.current.store(Arc::new(next));
-    }
-
     /// Follows the database until `shutdown` is cancelled.
     pub(crate) async fn follow(self: Arc<Self>, mut watch: PolicyWatch, shutdown: CancellationToken) {
         let mut retry = false;

@@ -83,11 +83,8 @@ impl House {
             meter: Arc::new(Meter::new()),
             draining: draining.clone(),
         };
-        let explainer = Explainer {
-            control: control.clone(),
-            policy: Arc::clone(&policy),
-            limiter: Some(limiter.clone()),
-        };
+        let explainer =
+            Explainer { control: control.clone(), policy: Arc::clone(&policy), limiter: Some(limiter.clone()) };
 
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, shutdown.clone()));
