@@ -3,11 +3,11 @@
 //! `axum::serve` sets no timers, so a client that sends half a header line, or nothing at all, would hold a connection for
 //! ever.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
+use crate::site::Site;
 
 mod connections;
 
@@ -37,7 +38,7 @@ const QUIET: Duration = Duration::from_millis(250);
 /// How long a connection that was told to close may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Accepts connections for a router.
+/// Accepts connections for a site.
 pub(crate) struct Acceptor {
     builder: auto::Builder<TokioExecutor>,
     connections: Connections,
@@ -65,16 +66,16 @@ impl Acceptor {
     }
 
     /// Serves until `draining` is cancelled, then goes on answering while anybody is busy, for at most the drain's time.
-    pub(crate) async fn serve(self, listener: TcpListener, router: Router, draining: CancellationToken) {
+    pub(crate) async fn serve(self, listener: TcpListener, site: Site, draining: CancellationToken) {
         tokio::select! {
             () = draining.cancelled() => {}
-            () = self.accept(&listener, &router) => {}
+            () = self.accept(&listener, &site) => {}
         }
         let cut = tokio::time::Instant::now() + self.drain;
         // Whoever comes now is answered that the server is going; a closed port would tell nobody why.
         tokio::select! {
             () = self.connections.until_quiet(QUIET) => {}
-            () = self.accept(&listener, &router) => {}
+            () = self.accept(&listener, &site) => {}
             () = tokio::time::sleep_until(cut) => {}
         }
         drop(listener);
@@ -86,10 +87,10 @@ impl Acceptor {
     }
 
     /// Accepts connections, without an end.
-    async fn accept(&self, listener: &TcpListener, router: &Router) {
+    async fn accept(&self, listener: &TcpListener, site: &Site) {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.serve_connection(stream, peer, router.clone()),
+                Ok((stream, peer)) => self.serve_connection(stream, peer, site.clone()),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -98,7 +99,7 @@ impl Acceptor {
         }
     }
 
-    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, router: Router) {
+    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, site: Site) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the connection is gone already");
         }
@@ -112,8 +113,11 @@ impl Acceptor {
                 if requests.is_superfluous() {
                     request.extensions_mut().insert(Superfluous);
                 }
-                let answer = tower::ServiceExt::oneshot(router.clone(), request);
-                async move { answer.await.map(|response| response.map(|body| Body::new(busy.until_end_of(body)))) }
+                let site = site.clone();
+                async move {
+                    let response = site.answer(request.map(Body::new)).await;
+                    Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))
+                }
             });
             let served = builder.serve_connection(TokioIo::new(stream), service);
             let served = std::pin::pin!(served);

@@ -4,17 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::State;
-use axum::routing::any;
 use futures::future::BoxFuture;
 use sluicegate_control::{Control, WallClock};
 use sluicegate_mcp::{FreeTool, ServerInfo, Tool, ToolSet};
 use tokio::net::TcpListener;
 
 use crate::accept::Acceptor;
-use crate::gate::Gate;
 use crate::settings::Settings;
+use crate::site::Site;
 use crate::{cli, live};
 
 mod error;
@@ -174,8 +171,8 @@ impl Server {
         let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let router = Router::new().route("/mcp", any(serve_mcp)).with_state(Arc::clone(&house.gate));
-        let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, router, draining.clone()));
+        let site = Site::new(Arc::clone(&house.gate), settings);
+        let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
         let running = Running { address, accepting, house };
         tracing::info!(endpoint = running.endpoint(), "serving");
@@ -206,14 +203,11 @@ impl Server {
     }
 }
 
-async fn serve_mcp(State(gate): State<Arc<Gate>>, request: axum::extract::Request) -> axum::response::Response {
-    gate.serve(request).await
-}
-
 /// Connects to the configured database; makes the data folder for the embedded one.
 pub(crate) async fn open_control(settings: &Settings, clock: WallClock) -> Result<Control, StartError> {
     let folder = settings.data.as_path();
-    let made = tokio::fs::create_dir_all(folder).await;
+    // Whoever can read the folder can read the database in it.
+    let made = tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await;
     made.map_err(|source| StartError::DataFolder { folder: folder.to_owned(), source })?;
     let mut options = sluicegate_control::Options::default();
     options.clock = clock;

@@ -13,6 +13,7 @@ use sluicegate_control::{
     ApiKey, Control, Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, WallClock,
 };
 use sluicegate_limits::{AgentId, Limiter, TenantHandle, TenantIdentity};
+use tokio::sync::Semaphore;
 
 use crate::caller::Caller;
 use crate::last_used::LastUsed;
@@ -42,6 +43,8 @@ pub(crate) struct Principal {
     pub(crate) agent: AgentId,
     pub(crate) key: Option<sluicegate_limits::KeyId>,
     credential: Option<Presented>,
+    /// Bodies of this caller that may be on their way in at once: they are not admitted yet.
+    pub(crate) reading: Semaphore,
     /// What the policy means for this caller; replaced when the policy has changed.
     pub(crate) policy: ArcSwapOption<CallerPolicy>,
 }
@@ -59,15 +62,24 @@ struct Presented {
 }
 
 impl Principal {
-    fn anonymous(limiter: &Limiter) -> Self {
+    fn anonymous(limiter: &Limiter, reading: usize) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Untenanted);
         let caller = Caller::new(None, "anonymous".to_owned(), None);
         let agent = tenant.agent(caller.agent());
-        Self { who: Who::default(), caller, tenant, agent, key: None, credential: None, policy: ArcSwapOption::empty() }
+        Self {
+            who: Who::default(),
+            caller,
+            tenant,
+            agent,
+            key: None,
+            credential: None,
+            reading: Semaphore::new(reading),
+            policy: ArcSwapOption::empty(),
+        }
     }
 
     /// Limiter state is keyed by ids, so a tenant that is made again under its old slug starts afresh.
-    fn of(credential: Credential, limiter: &Limiter, looked_up: Revision) -> Self {
+    fn of(credential: Credential, limiter: &Limiter, reading: usize, looked_up: Revision) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Named(&credential.tenant_id.to_string()));
         let (agent_id, key_id) = (credential.agent_id.to_string(), credential.key_id.to_string());
         Self {
@@ -89,6 +101,7 @@ impl Principal {
                 looked_up,
                 noted_at: AtomicI64::new(i64::MIN),
             }),
+            reading: Semaphore::new(reading),
             policy: ArcSwapOption::empty(),
         }
     }
@@ -120,6 +133,8 @@ pub(crate) struct Authenticator {
     limiter: Limiter,
     policy: Arc<PolicyStore>,
     clock: WallClock,
+    /// See [`Principal::reading`].
+    reading: usize,
     known: Cache<KeyId, Known>,
     last_used: Arc<LastUsed>,
     /// The one caller of a server with `auth = "none"`.
@@ -133,11 +148,12 @@ impl Authenticator {
         limiter: Limiter,
         policy: Arc<PolicyStore>,
         clock: WallClock,
+        reading: usize,
         last_used: Arc<LastUsed>,
     ) -> Self {
-        let anonymous = (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&limiter)));
+        let anonymous = (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&limiter, reading)));
         let known = Cache::builder().max_capacity(MOST_PRINCIPALS).expire_after(KnownFor).build();
-        Self { control, limiter, policy, clock, known, last_used, anonymous }
+        Self { control, limiter, policy, clock, reading, known, last_used, anonymous }
     }
 
     /// Authenticates a request by its headers, and takes the credentials out of them.
@@ -170,11 +186,15 @@ impl Authenticator {
 
     /// Looks a key id up, in memory or in the database; concurrent look-ups of one id are one query.
     async fn find(&self, id: KeyId) -> Result<Known, Refusal> {
+        if let Some(known) = self.known.get(&id).await {
+            return Ok(known);
+        }
         let found = self.known.try_get_with(id, async {
             // Read before the query: a change that the query missed is newer than this.
             let looked_up = self.policy.current().revision;
             let credential = self.control.credentials().find(id).await?;
-            let principal = credential.map(|credential| Arc::new(Principal::of(credential, &self.limiter, looked_up)));
+            let principal = credential
+                .map(|credential| Arc::new(Principal::of(credential, &self.limiter, self.reading, looked_up)));
             Ok(principal.map_or(Known::Nobody, Known::Principal))
         });
         found.await.map_err(|error: Arc<sluicegate_control::ControlError>| {

@@ -66,6 +66,7 @@ impl House {
                 limiter.clone(),
                 Arc::clone(&policy),
                 clock.clone(),
+                settings.agent_concurrency as usize,
                 Arc::clone(&last_used),
             ),
             admission: Admission::new(
