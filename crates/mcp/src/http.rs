@@ -41,6 +41,7 @@ impl HttpEndpoint {
 
     /// Answers one request. What the gate attached to its extensions reaches the tools.
     pub async fn handle(&self, request: Request<Full<Bytes>>) -> Response<BoxBody<Bytes, Infallible>> {
-        self.service.handle(request).await
+        // rmcp's future is several kilobytes; without the box every future around it would carry and copy them.
+        Box::pin(self.service.handle(request)).await
     }
 }
