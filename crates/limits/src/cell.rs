@@ -1,17 +1,23 @@
 //! The state of one rate limit for one key, and what a call does to it.
 //!
 //! Checking never writes; charging follows only when every limit of the call has passed. A change of a limit's numbers
-//! reaches its state with the first call that meets them: the state is then [migrated](Cell::migrate), which is neither a
+//! reaches its state with the first call that meets them: another then [succeeds](Cell::succeeding) it, which is neither a
 //! check nor a charge and happens whether or not that call is admitted. Waiting for an admission would let a lowered
 //! bucket pay off its old debt at the old rate first, and so lock the caller out.
 
 mod bucket;
+mod owing;
 mod ring;
 mod spans;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::{bucket::Bucket, ring::Ring, spans::Spans};
+pub(crate) use self::{
+    bucket::{Bucket, Stamp, window_tag},
+    owing::Owing,
+    ring::Ring,
+    spans::Spans,
+};
 use crate::rules::{CompiledRate, Kind};
 
 /// The largest window that is kept as one timestamp per call; see [`Ring`] and [`Spans`].
@@ -21,14 +27,16 @@ pub(crate) const MAX_RING: u64 = 1_000;
 pub(crate) enum Cell {
     Bucket(Bucket),
     /// Boxed: most keys are buckets, and a cell should be two words.
-    Window(Box<Window>),
+    Boxed(Box<State>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Window {
+pub(crate) enum State {
     Ring(Ring),
     /// Boxed too: it is far larger than a ring that is not full.
     Spans(Box<Spans>),
+    /// A bucket or a window, and what was cut off of it.
+    Owing(Box<Owing>),
 }
 
 /// What a limit says about one call.
@@ -78,7 +86,7 @@ impl Usage {
 
 impl Default for Cell {
     fn default() -> Self {
-        Self::Bucket(Bucket::new(1))
+        Self::Bucket(Bucket::new(Stamp::new(1, 0)))
     }
 }
 
@@ -86,9 +94,9 @@ impl Cell {
     /// State that nobody has used.
     pub(crate) fn fresh(rate: &CompiledRate) -> Self {
         match rate.kind {
-            Kind::Bucket { interval, .. } => Self::Bucket(Bucket::new(interval)),
-            Kind::Ring { window } => Self::Window(Box::new(Window::Ring(Ring::new(window)))),
-            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Box::new(Spans::new(window))))),
+            Kind::Bucket { stamp, .. } => Self::Bucket(Bucket::new(stamp)),
+            Kind::Ring { window } => Self::Boxed(Box::new(State::Ring(Ring::new(window)))),
+            Kind::Spans { window } => Self::Boxed(Box::new(State::Spans(Box::new(Spans::new(window))))),
         }
     }
 
@@ -96,15 +104,9 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn fits(&self, rate: &CompiledRate, now: u64) -> bool {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.fits(interval, depth, now),
+            (Self::Bucket(bucket), Kind::Bucket { stamp, depth, .. }) => bucket.fits(stamp, depth, now),
             (Self::Bucket(_), _) => false,
-            (Self::Window(state), kind) => match (&**state, kind) {
-                (Window::Ring(ring), Kind::Ring { window }) => ring.window() == window,
-                (Window::Spans(spans), Kind::Spans { window }) => spans.window() == window,
-                // Counts in spans until it is fresh, whatever the count: raising that again must forget no call.
-                (Window::Spans(spans), Kind::Ring { window }) => spans.window() == window && !spans.is_fresh(now),
-                _ => false,
-            },
+            (Self::Boxed(state), _) => state.fits(rate, now),
         }
     }
 
@@ -112,58 +114,53 @@ impl Cell {
     #[inline(always)]
     pub(crate) fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, charge, .. }) if bucket.interval() == interval => {
+            (Self::Bucket(bucket), Kind::Bucket { stamp, depth, charge, .. }) if bucket.stamp() == stamp => {
                 let after = bucket.backlog(now) + charge;
                 (after <= depth).then_some(after)
             }
-            (Self::Window(state), _) => state.passes(rate, now),
+            (Self::Boxed(state), _) => state.passes(rate, now),
             (Self::Bucket(_), _) => None,
         }
     }
 
-    /// Asks about a call, after giving the state the numbers of `rate` if it has others.
-    #[inline(always)]
-    pub(crate) fn check(&mut self, rate: &CompiledRate, now: u64) -> Check {
-        if !self.fits(rate, now) {
-            self.migrate(rate, now);
-        }
-        self.judge(rate, now)
-    }
-
-    /// Gives the state the shape and the numbers of `rate` without forgiving what is in use and without locking out.
+    /// This state, which is not [`Owing`], in the shape and with the numbers of `rate`.
     ///
     /// What is in use under the old numbers is in use under the new ones, up to their capacity. Where the exact times are
     /// unknown the entries count as made as late as they can have been.
     #[cold]
-    pub(crate) fn migrate(&mut self, rate: &CompiledRate, now: u64) {
-        if self.is_fresh(now) {
-            *self = Self::fresh(rate);
-            return;
-        }
-        match (&mut *self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { interval, depth, .. }) => bucket.convert(interval, depth, now),
-            (Self::Bucket(bucket), _) => {
-                let used = bucket.used(now).min(rate.capacity);
-                *self = Self::fresh(rate);
-                self.add(now, used);
+    pub(crate) fn converted(&self, rate: &CompiledRate, now: u64) -> Self {
+        let same_calls = |used: u64| {
+            let mut cell = Self::fresh(rate);
+            cell.add(now, used.min(rate.capacity));
+            cell
+        };
+        let converted = match (self, rate.kind) {
+            (Self::Bucket(bucket), Kind::Bucket { stamp, depth, .. }) => {
+                Self::Bucket(bucket.converted(stamp, depth, now))
             }
-            (Self::Window(state), Kind::Bucket { .. }) => {
-                let used = state.usage(now).used.min(rate.capacity);
-                *self = Self::fresh(rate);
-                self.add(now, used);
+            (Self::Boxed(state), Kind::Ring { window } | Kind::Spans { window }) => {
+                let state = match &**state {
+                    State::Ring(ring) if rate.capacity <= MAX_RING => State::Ring(ring.with_window(window)),
+                    State::Ring(ring) => State::Spans(Box::new(Spans::from_entries(window, ring.entries()))),
+                    State::Spans(spans) => State::Spans(Box::new(Spans::from_entries(window, spans.entries(now)))),
+                    State::Owing(owing) => return owing.current.converted(rate, now),
+                };
+                Self::Boxed(Box::new(state))
             }
-            (Self::Window(state), Kind::Ring { window } | Kind::Spans { window }) => match &mut **state {
-                Window::Ring(ring) if rate.capacity <= MAX_RING => ring.set_window(window),
-                Window::Ring(ring) => **state = Window::Spans(Box::new(Spans::from_entries(window, ring.entries()))),
-                Window::Spans(spans) => **spans = Spans::from_entries(window, spans.entries(now)),
-            },
-        }
+            _ => same_calls(self.usage(now).used),
+        };
+        // Nothing of it may lie in a window that is shorter.
+        if converted.is_fresh(now) { Self::fresh(rate) } else { converted }
     }
 
     fn add(&mut self, now: u64, calls: u64) {
         match self {
             Self::Bucket(bucket) => bucket.charge(now, bucket.interval() * calls),
-            Self::Window(state) => _ = state.charge(now, calls),
+            Self::Boxed(state) => match &mut **state {
+                State::Ring(ring) => _ = ring.charge(now, calls),
+                State::Spans(spans) => _ = spans.charge(now, calls),
+                State::Owing(owing) => owing.current.add(now, calls),
+            },
         }
     }
 
@@ -172,8 +169,8 @@ impl Cell {
     pub(crate) fn judge(&self, rate: &CompiledRate, now: u64) -> Check {
         match (self, rate.kind) {
             (Self::Bucket(bucket), Kind::Bucket { depth, charge, .. }) => bucket.check(now, depth, charge),
-            (Self::Window(state), _) => state.check(now, rate.capacity, rate.cost),
-            (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is asked"),
+            (Self::Boxed(state), _) => state.judge(rate, now),
+            (Self::Bucket(_), _) => unreachable!("a cell gets the numbers of a rate before it is asked"),
         }
     }
 
@@ -181,14 +178,29 @@ impl Cell {
     /// follows from [`Check::after`].
     #[inline(always)]
     pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) -> u64 {
-        match (self, rate.kind) {
+        match (&mut *self, rate.kind) {
             (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => {
                 bucket.charge(now, charge);
                 0
             }
-            (Self::Window(state), _) => state.charge(now, rate.cost),
-            (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is charged"),
+            (Self::Boxed(state), _) => match &mut **state {
+                State::Ring(ring) => ring.charge(now, rate.cost),
+                State::Spans(spans) => spans.charge(now, rate.cost),
+                State::Owing(_) => self.charge_owing(rate, now),
+            },
+            (Self::Bucket(_), _) => unreachable!("a cell gets the numbers of a rate before it is charged"),
         }
+    }
+
+    #[cold]
+    fn charge_owing(&mut self, rate: &CompiledRate, now: u64) -> u64 {
+        let Self::Boxed(state) = self else { return 0 };
+        let State::Owing(owing) = &mut **state else { return 0 };
+        let (reset, is_settled) = owing.charge(rate, now);
+        if is_settled {
+            *self = std::mem::take(&mut owing.current);
+        }
+        reset
     }
 
     /// How much is in use at `now`.
@@ -196,7 +208,7 @@ impl Cell {
     pub(crate) fn usage(&self, now: u64) -> Usage {
         match self {
             Self::Bucket(bucket) => bucket.usage(now),
-            Self::Window(state) => state.usage(now),
+            Self::Boxed(state) => state.usage(now),
         }
     }
 
@@ -204,15 +216,46 @@ impl Cell {
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         match self {
             Self::Bucket(bucket) => bucket.is_fresh(now),
-            Self::Window(state) => match &**state {
-                Window::Ring(ring) => ring.is_fresh(now),
-                Window::Spans(spans) => spans.is_fresh(now),
+            Self::Boxed(state) => match &**state {
+                State::Ring(ring) => ring.is_fresh(now),
+                State::Spans(spans) => spans.is_fresh(now),
+                State::Owing(owing) => owing.is_fresh(now),
+            },
+        }
+    }
+
+    /// What tells the length of the window that this state was made for; see [`window_tag`].
+    pub(crate) fn window_tag(&self) -> u16 {
+        match self {
+            Self::Bucket(bucket) => bucket.stamp().window_tag(),
+            Self::Boxed(state) => match &**state {
+                State::Ring(ring) => window_tag(ring.window()),
+                State::Spans(spans) => window_tag(spans.window()),
+                State::Owing(owing) => owing.current.window_tag(),
             },
         }
     }
 }
 
-impl Window {
+impl State {
+    fn fits(&self, rate: &CompiledRate, now: u64) -> bool {
+        match (self, rate.kind) {
+            (Self::Ring(ring), Kind::Ring { window }) => ring.window() == window,
+            (Self::Spans(spans), Kind::Spans { window }) => spans.window() == window,
+            // Counts in spans until it is fresh, whatever the count: raising that again must forget no call.
+            (Self::Spans(spans), Kind::Ring { window }) => spans.window() == window && !spans.is_fresh(now),
+            (Self::Owing(owing), kind) if owing.capacity == rate.capacity => match (&owing.current, kind) {
+                // Here until the debts are too: looking for another shape would make them count again.
+                (Cell::Boxed(state), Kind::Ring { window }) => match &**state {
+                    Self::Spans(spans) => spans.window() == window && !owing.is_fresh(now),
+                    state => state.fits(rate, now),
+                },
+                (current, _) => current.fits(rate, now),
+            },
+            _ => false,
+        }
+    }
+
     #[inline(always)]
     fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         let used = match (self, rate.kind) {
@@ -223,19 +266,12 @@ impl Window {
         (used + rate.cost <= rate.capacity).then_some(used + rate.cost)
     }
 
-    fn check(&self, now: u64, count: u64, cost: u64) -> Check {
+    fn judge(&self, rate: &CompiledRate, now: u64) -> Check {
         match self {
-            _ if cost > count => Check { wait: 1, after: cost },
-            Self::Ring(ring) => ring.check(now, count, cost),
-            Self::Spans(spans) => spans.check(now, count, cost),
-        }
-    }
-
-    #[inline(always)]
-    fn charge(&mut self, now: u64, calls: u64) -> u64 {
-        match self {
-            Self::Ring(ring) => ring.charge(now, calls),
-            Self::Spans(spans) => spans.charge(now, calls),
+            Self::Owing(owing) => owing.current.judge(rate, now),
+            _ if !rate.is_possible() => Check { wait: 1, after: rate.cost },
+            Self::Ring(ring) => ring.check(now, rate.capacity, rate.cost),
+            Self::Spans(spans) => spans.check(now, rate.capacity, rate.cost),
         }
     }
 
@@ -243,6 +279,7 @@ impl Window {
         match self {
             Self::Ring(ring) => Usage { used: ring.used(now), reset: ring.reset(now) },
             Self::Spans(spans) => Usage { used: spans.used(now), reset: spans.reset(now) },
+            Self::Owing(owing) => owing.current.usage(now),
         }
     }
 }

@@ -75,9 +75,15 @@
 //! * A [token bucket](Algorithm::TokenBucket) lets at most its burst and its quota through in any window.
 //! * Who waits exactly as long as told, alone, is admitted.
 //! * State belongs to its [`Place`] and ids, never to numbers. Changed numbers meet the state that is there with the first
-//!   call after the change: nobody's bucket is refilled, nobody is locked out. A bucket that is lowered is full at most;
-//!   a window that is lowered forgets no call, so raising it again gives nothing away. Where the algorithm changes, what is
-//!   in use stays in use.
+//!   call after the change: nobody's bucket is refilled, nobody is locked out. What is in use stays in use, also where the
+//!   algorithm changes; a bucket that is lowered is full at most.
+//! * Lowering a limit for a while forgives nothing. What a lower limit cuts off, be it by rate, burst, window or algorithm,
+//!   decides nothing while it holds, but is kept and charged beside it; when the limit is widened again, the larger of the
+//!   two counts. Whatever the sequence of limits, no more pass than the widest of them would have let through by itself.
+//! * Several rates may lie in one place, told apart by [ordinals](RateRule::ordinal). When such a list is edited, a rate
+//!   keeps the state that was made for its window, under whatever ordinal, and a rate whose window is new starts as used as
+//!   the most used of the place. A quota that is dropped is forgotten.
+//! * All rates are asked, also when one has refused: the wait is the longest of all, and waiting it out is enough.
 //! * Tenants share nothing but the server's own limits. Callers without a tenant are
 //!   [apart from every tenant](TenantIdentity::Untenanted).
 //! * Memory is bounded by [`LimiterOptions`]: idle state is dropped once it cannot be told from none, in steps of 64 keys;

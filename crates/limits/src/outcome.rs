@@ -27,7 +27,8 @@ pub struct Standing {
     pub used: u64,
     /// How much of it is left.
     pub remaining: u64,
-    /// When the first of what is in use comes back; never later than the `retry_after` of a refusal by the same limit.
+    /// When the first of what is in use comes back; never later than the `retry_after` of a refusal by the same limit, and
+    /// never longer than the window.
     pub reset: Wait,
 }
 
@@ -102,7 +103,7 @@ impl Refusal {
         self.wait
     }
 
-    /// Every enforced rule that refused. Server-wide rates are looked at only when all of the tenant's own pass.
+    /// Every enforced rule that refused.
     #[must_use]
     pub fn refused(&self) -> RuleSet {
         self.refused

@@ -33,7 +33,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub(crate) const ALL: [Self; Rules::MAX_CAPS] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Server,
         Self::ServerTool,
         Self::Tenant,
@@ -63,7 +63,9 @@ pub struct RateRule {
     pub scope: Scope,
     /// Whose state counts.
     pub place: Place,
-    /// Tells the rates of one place apart, below [`Rules::MAX_ORDINALS`].
+    /// Tells the rates of one place apart, below [`Rules::MAX_ORDINALS`]. When it meets a state that was made for another
+    /// length of window, the states of the place are dealt out anew: by the length of the window first, and a rate whose
+    /// window is new starts as used as the most used of them.
     pub ordinal: u8,
     /// The numbers.
     pub limit: RateLimit,
@@ -71,7 +73,9 @@ pub struct RateRule {
     pub mode: Mode,
 }
 
-/// A concurrency cap in its place; there is at most one in each.
+/// A concurrency cap in its place; there is at most one in each, and one more in the other [`Mode`].
+///
+/// An observed cap beside an enforced one looks at the same slots; a call takes one slot, not two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapRule {
     /// The scope that a refused caller is told.
@@ -102,10 +106,10 @@ pub enum RuleRef {
 /// assert_eq!(set.iter().collect::<Vec<_>>(), [RuleRef::Rate(2), RuleRef::Cap(0)]);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct RuleSet(u64);
+pub struct RuleSet([u64; 2]);
 
 impl RuleSet {
-    const CAPS_FROM: u8 = 32;
+    const CAPS_FROM: u8 = Rules::MAX_RATES as u8;
 
     /// The set with `rule` in it.
     #[must_use]
@@ -114,29 +118,29 @@ impl RuleSet {
             RuleRef::Rate(i) => i,
             RuleRef::Cap(i) => Self::CAPS_FROM + i,
         };
-        Self(self.0 | 1 << bit)
+        let Self(mut words) = self;
+        words[(bit / 64) as usize] |= 1 << (bit % 64);
+        Self(words)
     }
 
     /// Whether no rule is in it.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.0[0] | self.0[1] == 0
     }
 
     /// Whether `rule` is in it.
     #[must_use]
     pub const fn contains(self, rule: RuleRef) -> bool {
-        self.with(rule).0 == self.0
+        let Self(with) = self.with(rule);
+        with[0] == self.0[0] && with[1] == self.0[1]
     }
 
     /// The rules in it: rates in order, then caps in order.
     pub fn iter(self) -> impl Iterator<Item = RuleRef> {
-        (0..u64::BITS as u8).filter(move |bit| self.0 >> bit & 1 == 1).map(|bit| {
-            match bit.checked_sub(Self::CAPS_FROM) {
-                None => RuleRef::Rate(bit),
-                Some(cap) => RuleRef::Cap(cap),
-            }
-        })
+        let rates = (0..Self::CAPS_FROM).map(RuleRef::Rate);
+        let caps = (0..Rules::MAX_CAPS as u8).map(RuleRef::Cap);
+        rates.chain(caps).filter(move |rule| self.contains(*rule))
     }
 }
 
@@ -163,7 +167,7 @@ pub enum RulesError {
         /// The ordinal.
         ordinal: u8,
     },
-    /// Two caps in one place.
+    /// Two caps of one mode in one place.
     #[error("two concurrency caps at {0:?}: keep the lower one")]
     DuplicateCap(Place),
     /// A call that costs nothing.
@@ -197,12 +201,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The most rates that one call can have.
-    pub const MAX_RATES: usize = 32;
+    /// The most rates that one call can have: as many as the tenant's places hold.
+    pub const MAX_RATES: usize = 96;
     /// The most rates that one place can have.
     pub const MAX_ORDINALS: u8 = 16;
-    /// The most caps that one call can have: one in each place.
-    pub const MAX_CAPS: usize = 8;
+    /// The most caps that one call can have: one in each place and [`Mode`].
+    pub const MAX_CAPS: usize = 16;
 
     /// Compiles the rules of one sort of call.
     ///
@@ -235,7 +239,7 @@ impl Rules {
             }
         }
         for (i, rule) in caps.iter().enumerate() {
-            if caps[..i].iter().any(|other| other.place == rule.place) {
+            if caps[..i].iter().any(|other| (other.place, other.mode) == (rule.place, rule.mode)) {
                 return Err(RulesError::DuplicateCap(rule.place));
             }
         }

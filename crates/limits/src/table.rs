@@ -1,5 +1,9 @@
 //! The state that lies behind one lock: of one tenant, or of the whole server.
 
+mod regroup;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
 use crate::{
@@ -26,6 +30,8 @@ pub(crate) struct Table {
     cap: usize,
     /// How many of the cells are shared by keys beyond the cap.
     overflow_cells: usize,
+    /// How many of the cells have an ordinal above 0.
+    listed: usize,
     /// Whether a call had to share since the last sweep.
     crowded: bool,
     /// Where the next sweep starts.
@@ -43,6 +49,8 @@ impl Site {
     pub(crate) const OWN: Self = Self(u32::MAX - 1);
     /// Nowhere yet: to be added under the rate's overflow key.
     pub(crate) const SHARED: Self = Self(u32::MAX - 2);
+    /// Not known before the states of the rate's place are [dealt out anew](Table::regroup).
+    pub(crate) const STALE: Self = Self(u32::MAX - 3);
 
     #[inline(always)]
     fn at(place: usize) -> Self {
@@ -52,7 +60,7 @@ impl Site {
 
     #[inline(always)]
     pub(crate) fn place(self) -> Option<usize> {
-        (self.0 < Self::SHARED.0).then_some(self.0 as usize)
+        (self.0 < Self::STALE.0).then_some(self.0 as usize)
     }
 }
 
@@ -65,6 +73,7 @@ impl Table {
             latest: 0,
             cap,
             overflow_cells: 0,
+            listed: 0,
             crowded: false,
             cursor: 0,
         }
@@ -81,8 +90,7 @@ impl Table {
         self.latest
     }
 
-    /// Finds the cell that `rate` counts in and asks it about a call. The cell is given the numbers of `rate` if it has
-    /// others; nothing is added.
+    /// Finds the cell that `rate` counts in and asks it about a call. Nothing is added.
     #[inline(always)]
     pub(crate) fn check(&mut self, rate: &CompiledRate, key: u64, now: u64) -> (Site, Check) {
         if let Some((at, cell)) = self.cells.lookup(key)
@@ -97,8 +105,10 @@ impl Table {
     #[inline(never)]
     fn check_closely(&mut self, rate: &CompiledRate, key: u64, now: u64) -> (Site, Check) {
         match self.cells.find(key) {
-            Some(at) => (Site::at(at), self.cells.at_mut(at).check(rate, now)),
-            None => self.check_missing(rate, key, now),
+            Some(at) if self.cells.at_mut(at).fits(rate, now) => (Site::at(at), self.cells.at_mut(at).judge(rate, now)),
+            None if !self.has_siblings(key) => self.check_missing(rate, key, now),
+            Some(at) if is_overflow(key) => (Site::at(at), self.check_shared(rate, at, now)),
+            _ => (Site::STALE, Check { wait: 0, after: 0 }),
         }
     }
 
@@ -107,14 +117,24 @@ impl Table {
         let is_full = self.cells.len() >= self.cap && owner(key).is_some();
         self.crowded |= is_full;
         if is_full && let Some(at) = self.cells.find(rate.overflow_key(key)) {
-            return (Site::at(at), self.cells.at_mut(at).check(rate, now));
+            return (Site::at(at), self.check_shared(rate, at, now));
         }
         let check = self.view(rate, key, now).map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
         (if is_full { Site::SHARED } else { Site::OWN }, check)
     }
 
-    /// The state of `rate` as a call at `now` would find it, without touching it; `None` when it is fresh. A key without
-    /// its own state is as used as the overflow that it may have counted in so far.
+    /// Asks an overflow cell, which gets the numbers of `rate` should it have others.
+    #[cold]
+    fn check_shared(&mut self, rate: &CompiledRate, at: usize, now: u64) -> Check {
+        let cell = self.cells.at_mut(at);
+        if !cell.fits(rate, now) {
+            *cell = Cell::succeeding([(&*cell, true)], rate, now);
+        }
+        cell.judge(rate, now)
+    }
+
+    /// The state under `key` with the numbers of `rate`; `None` when it is fresh. A key without its own state is as used as
+    /// the overflow that it may have counted in so far.
     pub(crate) fn view(&self, rate: &CompiledRate, key: u64, now: u64) -> Option<Cow<'_, Cell>> {
         let overflow = || {
             owner(key).filter(|_| self.overflow_cells > 0)?;
@@ -124,9 +144,7 @@ impl Table {
         if cell.fits(rate, now) {
             return Some(Cow::Borrowed(cell));
         }
-        let mut cell = cell.clone();
-        cell.migrate(rate, now);
-        Some(Cow::Owned(cell))
+        Some(Cow::Owned(Cell::succeeding([(cell, true)], rate, now)))
     }
 
     /// Charges an admitted call to a cell that exists; see [`Cell::charge`] for the answer.
@@ -140,12 +158,7 @@ impl Table {
     pub(crate) fn charge_new(&mut self, key: u64, rate: &CompiledRate, now: u64) -> u64 {
         let mut cell = self.view(rate, key, now).map_or_else(|| Cell::fresh(rate), Cow::into_owned);
         let reset = cell.charge(rate, now);
-        *self.cells.entry(key) = cell;
-        match owner(key) {
-            Some(id) => self.names.depend(id),
-            None if is_overflow(key) => self.overflow_cells += 1,
-            None => {}
-        }
+        self.put(key, cell);
         self.sweep(SWEEP_PER_INSERT, now);
         reset
     }
@@ -167,14 +180,9 @@ impl Table {
         let end = self.cells.places().min(at + step);
         while at < end {
             match self.cells.at(at) {
-                Some((key, cell)) if cell.is_fresh(now) => {
+                Some((key, cell)) if self.is_droppable(key, cell, now) => {
                     // Another entry may move in, so this place is looked at again.
-                    self.cells.remove_at(at);
-                    match owner(key) {
-                        Some(id) => self.names.release(id),
-                        None if is_overflow(key) => self.overflow_cells -= 1,
-                        None => {}
-                    }
+                    self.remove(at, key);
                     dropped += 1;
                 }
                 _ => at += 1,
@@ -237,6 +245,3 @@ impl Table {
         format!("{:?} {:?}", self.cells, self.slots)
     }
 }
-
-#[cfg(test)]
-mod tests;

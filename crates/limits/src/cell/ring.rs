@@ -31,8 +31,9 @@ impl Ring {
         self.window
     }
 
-    pub(crate) fn set_window(&mut self, window: u64) {
-        self.window = window;
+    /// The same calls in a window of another length.
+    pub(crate) fn with_window(&self, window: u64) -> Self {
+        Self { window, ..self.clone() }
     }
 
     /// When an entry leaves the window.
@@ -72,16 +73,33 @@ impl Ring {
         Check { wait, after }
     }
 
+    /// Usually one or two, after a pause many.
+    fn drop_expired(&mut self, now: u64) {
+        for _ in 0..STEPS {
+            if self.all_are_live(now) {
+                return;
+            }
+            self.times.pop_front();
+        }
+        self.times.drain(..self.expired(now));
+    }
+
     /// Adds a call and says when the oldest leaves.
     #[inline(always)]
     pub(crate) fn charge(&mut self, now: u64, cost: u64) -> u64 {
-        while !self.all_are_live(now) {
-            self.times.pop_front();
+        if !self.all_are_live(now) {
+            self.drop_expired(now);
         }
         for _ in 0..cost {
             self.times.push_back(now);
         }
         self.times.front().map_or(0, |oldest| oldest + self.window - now)
+    }
+
+    /// Adds calls; of more than `most` in the window only the newest are kept.
+    pub(crate) fn charge_up_to(&mut self, now: u64, calls: u64, most: usize) {
+        self.charge(now, calls.min(most as u64));
+        self.times.drain(..self.times.len().saturating_sub(most));
     }
 
     /// How many calls are in the window.

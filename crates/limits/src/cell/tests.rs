@@ -38,6 +38,16 @@ fn passing(cell: &mut Cell, rate: &CompiledRate, now: u64) -> u64 {
     passed
 }
 
+impl Cell {
+    /// Asks about a call, after giving the state the numbers of `rate` if it has others.
+    fn check(&mut self, rate: &CompiledRate, now: u64) -> Check {
+        if !self.fits(rate, now) {
+            *self = Self::succeeding([(&*self, true)], rate, now);
+        }
+        self.judge(rate, now)
+    }
+}
+
 #[test]
 fn a_cell_is_two_words() {
     assert_eq!(size_of::<Cell>(), 16);

@@ -22,8 +22,8 @@ impl Limiter {
     /// Admits the call if every one of its limits allows it, charging all of them; otherwise charges none.
     ///
     /// The clock is read once. Server-wide slots are taken first, by compare-and-swap; then the tenant's lock is held while
-    /// all of the tenant's limits are asked; then, only if there are server-wide rates and the tenant's limits pass, the
-    /// server's lock. Neither outcome allocates once the states exist.
+    /// all of the tenant's limits are asked; then, only if there are server-wide rates, the server's lock. Neither outcome
+    /// allocates once the states exist.
     ///
     /// # Errors
     ///
@@ -38,7 +38,16 @@ impl Limiter {
 
         let mut server_slots = Places::default();
         for cap in &rules.server_caps {
-            match take(core.slots(cap.place, who.tool), cap.allowed) {
+            let slots = core.slots(cap.place, who.tool);
+            if server_slots.contains(cap.place) {
+                // Observed beside an enforced cap that gave this call its slot.
+                let others = slots.load(Relaxed).saturating_sub(1);
+                if others >= cap.allowed {
+                    refusals.cap(cap, others, core, &who);
+                }
+                continue;
+            }
+            match take(slots, cap.allowed) {
                 Ok(()) => server_slots.insert(cap.place),
                 Err(taken) => refusals.cap(cap, taken, core, &who),
             }
@@ -55,13 +64,21 @@ impl Limiter {
                 refusals.cap(cap, taken, core, &who);
             }
         }
-        let mut sites = NO_SITES;
-        let nearest = ask(&mut table, &rules.tenant_rates, &who, now, &mut sites, &mut refusals);
+        let mut few = [Site::NOWHERE; FEW_RATES];
+        let mut many;
+        let sites = match rules.tenant_rates.len() {
+            0..=FEW_RATES => &mut few[..],
+            _ => {
+                many = [Site::NOWHERE; Rules::MAX_RATES];
+                &mut many[..]
+            }
+        };
+        let nearest = ask(&mut table, &rules.tenant_rates, &who, now, sites, &mut refusals);
 
-        let server = if rules.server_rates.is_empty() || refusals.worst.is_some() {
-            None
-        } else {
-            Some(Server::ask(core, &rules.server_rates, &who, now, &mut refusals))
+        // Also when the tenant's own limits refuse: the longest wait of all is the answer.
+        let server = match &*rules.server_rates {
+            [] => None,
+            rates => Some(Server::ask(core, rates, &who, now, &mut refusals)),
         };
 
         if let Some(worst) = &refusals.worst {
@@ -74,10 +91,10 @@ impl Limiter {
             return Err(refusals.answer(worst, call.rules));
         }
 
-        let mut standing = charge(&mut table, &rules.tenant_rates, &sites, nearest, &who, now);
-        for cap in &rules.tenant_caps {
-            if slots.contains(cap.place) {
-                table.take(slot_key(cap.place, &who));
+        let mut standing = charge(&mut table, &rules.tenant_rates, sites, nearest, &who, now);
+        if !rules.tenant_caps.is_empty() {
+            for place in slots.iter().filter(|place| !place.is_server_wide()) {
+                table.take(slot_key(place, &who));
             }
         }
         if let Some(server) = server {
@@ -90,9 +107,10 @@ impl Limiter {
     }
 }
 
-/// Where each rate of a call is charged. On the stack, and small enough to be filled each time.
-type Sites = [Site; Rules::MAX_RATES];
-const NO_SITES: Sites = [Site::NOWHERE; Rules::MAX_RATES];
+/// Up to how many rates the places where a call is charged take no more of the stack than is filled in no time.
+const FEW_RATES: usize = 8;
+/// The most server-wide rates.
+const SERVER_RATES: usize = 2 * Rules::MAX_ORDINALS as usize;
 
 /// The enforced rate with the least left.
 #[derive(Clone, Copy)]
@@ -112,13 +130,16 @@ fn ask(
     rates: &[CompiledRate],
     who: &Identity,
     now: u64,
-    sites: &mut Sites,
+    sites: &mut [Site],
     refusals: &mut Refusals,
 ) -> Nearest {
     let mut nearest = Nearest { at: usize::MAX, after: 0, left: u64::MAX };
-    for (at, (rate, place)) in rates.iter().zip(sites).enumerate() {
+    for (at, (rate, place)) in rates.iter().zip(&mut *sites).enumerate() {
         let key = rate.key(who);
         let (site, check) = table.check(rate, key, now);
+        if site == Site::STALE {
+            return ask_again(table, rates, rate.place, who, now, sites, refusals);
+        }
         if check.wait > 0 {
             refusals.rate(rate, table, key, now, check.wait);
             continue;
@@ -132,12 +153,28 @@ fn ask(
     nearest
 }
 
+/// Deals the states of `place` out anew, which moves others too, and starts over. What refused before refuses again.
+#[cold]
+#[inline(never)]
+fn ask_again(
+    table: &mut Table,
+    rates: &[CompiledRate],
+    place: Place,
+    who: &Identity,
+    now: u64,
+    sites: &mut [Site],
+    refusals: &mut Refusals,
+) -> Nearest {
+    table.regroup(rates, place, who, now);
+    ask(table, rates, who, now, sites, refusals)
+}
+
 /// Charges the call to all of `rates` and says how the nearest stands then.
 #[inline(always)]
 fn charge(
     table: &mut Table,
     rates: &[CompiledRate],
-    sites: &Sites,
+    sites: &[Site],
     nearest: Nearest,
     who: &Identity,
     now: u64,
@@ -170,8 +207,9 @@ fn charge(
     }
     let rate = rates.get(nearest.at)?;
     let Usage { used, reset } = match rate.kind {
-        Kind::Bucket { interval, .. } => Usage::of_backlog(nearest.after, interval),
-        Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: nearest.after, reset },
+        Kind::Bucket { stamp, .. } => Usage::of_backlog(nearest.after, stamp.interval()),
+        // Counted in sixtieths, a call may count for up to a sixtieth longer than the window.
+        Kind::Ring { window } | Kind::Spans { window } => Usage { used: nearest.after, reset: reset.min(window) },
     };
     Some(Standing {
         rule: RuleRef::Rate(rate.index),
@@ -186,7 +224,7 @@ fn charge(
 struct Server<'a> {
     table: Locked<'a, Table>,
     now: u64,
-    sites: Sites,
+    sites: [Site; SERVER_RATES],
     nearest: Nearest,
 }
 
@@ -195,7 +233,7 @@ impl<'a> Server<'a> {
     fn ask(core: &'a Core, rates: &[CompiledRate], who: &Identity, now: u64, refusals: &mut Refusals) -> Self {
         let mut table = core.server.lock();
         let now = table.time(now);
-        let mut sites = NO_SITES;
+        let mut sites = [Site::NOWHERE; SERVER_RATES];
         let nearest = ask(&mut table, rates, who, now, &mut sites, refusals);
         Self { table, now, sites, nearest }
     }

@@ -18,9 +18,9 @@ impl Limiter {
         let rules = &call.rules.compiled;
         let who = call.identity();
         let now = core.now();
-        let rate_report = |table: &Table, rate: &CompiledRate| {
+        let rate_report = |table: &Table, rates: &[CompiledRate], rate: &CompiledRate| {
             let rule = RuleRef::Rate(rate.index);
-            let cell = table.view(rate, rate.key(&who), now);
+            let cell = table.foresee(rates, rate, &who, now);
             let check = cell.as_ref().map_or_else(|| Check::of_fresh(rate), |cell| cell.judge(rate, now));
             let refuses = check.wait > 0;
             let wait = (refuses && rate.is_possible()).then_some(Wait::exact(check.wait));
@@ -36,12 +36,12 @@ impl Limiter {
         let mut reports = Vec::with_capacity(call.rules.rates().len() + call.rules.caps().len());
         {
             let table = call.tenant.0.table.lock();
-            reports.extend(rules.tenant_rates.iter().map(|rate| rate_report(&table, rate)));
+            reports.extend(rules.tenant_rates.iter().map(|rate| rate_report(&table, &rules.tenant_rates, rate)));
             reports.extend(rules.tenant_caps.iter().map(|cap| cap_report(cap, table.taken(slot_key(cap.place, &who)))));
         }
         {
             let table = core.server.lock();
-            reports.extend(rules.server_rates.iter().map(|rate| rate_report(&table, rate)));
+            reports.extend(rules.server_rates.iter().map(|rate| rate_report(&table, &rules.server_rates, rate)));
         }
         reports.extend(rules.server_caps.iter().map(|cap| cap_report(cap, core.taken(cap.place, who.tool))));
         reports.sort_by_key(|report| report.rule);

@@ -168,6 +168,74 @@ fn an_observed_limit_reports_and_lets_pass_without_counting_beyond_itself() {
 }
 
 #[test]
+fn an_observed_cap_beside_an_enforced_one_looks_at_the_same_slots() {
+    for place in Place::ALL {
+        for (observed, enforced, would) in [("1", "2", [false, true]), ("3", "2", [false, false])] {
+            let world = World::new();
+            let observed = CapRule { mode: Mode::Observe, ..cap(place, observed) };
+            let rules = rules(vec![], vec![observed, cap(place, enforced)]);
+            let running = would.map(|would| {
+                let admission = world.admit(&rules).expect("below the enforced cap");
+                assert_eq!(admission.would_throttle.contains(RuleRef::Cap(0)), would, "{place:?}");
+                assert_eq!(admission.permit.slots(), 1);
+                admission
+            });
+            let refusal = world.admit(&rules).expect_err("at the enforced cap");
+            assert_eq!((refusal.rule(), refusal.current_usage()), (RuleRef::Cap(1), 2), "{place:?}");
+            drop(running);
+            assert_eq!(world.limiter.inspect(&world.call(&rules))[1].used, 0, "{place:?}");
+        }
+    }
+}
+
+#[test]
+fn an_observed_rate_beside_an_enforced_one_counts_on_its_own() {
+    let world = World::new();
+    let observed = RateRule { mode: Mode::Observe, ordinal: 8, ..bucket(Place::Agent, "1/min") };
+    let rules = rules(vec![bucket(Place::Agent, "3/min"), observed], vec![]);
+    for would in [false, true, true] {
+        assert_eq!(!world.admit(&rules).expect("within three").would_throttle.is_empty(), would);
+    }
+    assert_eq!(world.admit(&rules).expect_err("beyond three").rule(), RuleRef::Rate(0));
+}
+
+#[test]
+fn a_call_of_eighty_rates_is_admitted_by_all_of_them() {
+    let world = World::new();
+    let places = [Place::Server, Place::ServerTool, Place::Tenant, Place::Agent, Place::AgentTool];
+    let rates = places.iter().flat_map(|place| (0..16).map(|ordinal| RateRule { ordinal, ..bucket(*place, "2/min") }));
+    let rules = rules(rates.collect(), vec![]);
+    assert!(world.admit(&rules).is_ok() && world.admit(&rules).is_ok());
+    assert_eq!(world.admit(&rules).expect_err("the third").refused().iter().count(), 80);
+}
+
+#[test]
+fn a_server_wide_rate_with_a_longer_wait_is_the_answer_even_if_the_tenants_own_refuses() {
+    let world = World::new();
+    let server = RateRule { scope: Scope::Server, ..window(Place::Server, "1/min") };
+    let rules = rules(vec![bucket(Place::AgentTool, "1/s"), server], vec![]);
+    assert!(world.admit(&rules).is_ok());
+    let before = world.state();
+    let refusal = world.admit(&rules).expect_err("both are used up");
+    assert_eq!((refusal.scope(), refusal.rule()), (Scope::Server, RuleRef::Rate(1)));
+    assert_eq!(refusal.refused().iter().collect::<Vec<_>>(), [RuleRef::Rate(0), RuleRef::Rate(1)]);
+    assert_eq!(world.state(), before);
+    world.mock.increment(refusal.wait().expect("a wait").as_duration());
+    assert!(world.admit(&rules).is_ok());
+}
+
+#[test]
+fn what_is_in_use_comes_back_within_the_window_even_if_it_is_counted_in_sixtieths() {
+    let world = World::new();
+    let rules = rules(vec![window(Place::Agent, "2000/min")], vec![]);
+    let nearest = world.admit(&rules).expect("a call").nearest.expect("a limit");
+    assert_eq!(nearest.reset.retry_after_seconds(), 60);
+    while world.admit(&rules).is_ok() {}
+    let wait = world.admit(&rules).expect_err("full").wait().expect("a wait");
+    assert_eq!(wait.retry_after_seconds(), 61, "a refused caller is told the truth");
+}
+
+#[test]
 fn a_cap_holds_in_every_place_and_slots_come_back() {
     for place in Place::ALL {
         let world = World::new();

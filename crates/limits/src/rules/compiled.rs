@@ -1,7 +1,11 @@
 //! Rules as integers, so that a decision neither divides by nor looks up what is known beforehand.
 
 use super::{CapRule, Place, RateRule};
-use crate::{Algorithm, Mode, Priority, cell::MAX_RING, identity::OVERFLOW};
+use crate::{
+    Algorithm, Mode, Priority,
+    cell::{MAX_RING, Stamp, window_tag},
+    identity::OVERFLOW,
+};
 
 /// More than any bucket holds, and little enough to be added to what one holds.
 const MOST_CHARGE: u64 = 1 << 62;
@@ -11,6 +15,7 @@ const MOST_CHARGE: u64 = 1 << 62;
 pub(crate) struct Compiled {
     pub(crate) tenant_rates: Box<[CompiledRate]>,
     pub(crate) server_rates: Box<[CompiledRate]>,
+    /// Caps that enforce come before those that observe.
     pub(crate) tenant_caps: Box<[CompiledCap]>,
     pub(crate) server_caps: Box<[CompiledCap]>,
 }
@@ -18,9 +23,12 @@ pub(crate) struct Compiled {
 impl Compiled {
     pub(super) fn new(rates: &[RateRule], caps: &[CapRule], cost: u32, priority: Priority, reserve: bool) -> Self {
         let rates = rates.iter().zip(0..).map(|(rule, index)| CompiledRate::new(rule, index, cost));
-        let caps = caps.iter().zip(0..).map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve));
+        let mut caps: Vec<_> =
+            caps.iter().zip(0..).map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve)).collect();
+        // Who enforces takes the slot; who observes the same slots looks on.
+        caps.sort_by_key(|cap| cap.observe);
         let (server_rates, tenant_rates) = rates.partition::<Vec<_>, _>(|rate| rate.place.is_server_wide());
-        let (server_caps, tenant_caps) = caps.partition::<Vec<_>, _>(|cap| cap.place.is_server_wide());
+        let (server_caps, tenant_caps) = caps.into_iter().partition::<Vec<_>, _>(|cap| cap.place.is_server_wide());
         Self {
             tenant_rates: tenant_rates.into(),
             server_rates: server_rates.into(),
@@ -34,8 +42,8 @@ impl Compiled {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Bucket {
-        /// Time per call.
-        interval: u64,
+        /// Time per call, and for which window.
+        stamp: Stamp,
         /// Time a full bucket takes to drain.
         depth: u64,
         /// Time this call adds.
@@ -61,7 +69,10 @@ pub(crate) struct CompiledRate {
     /// The most that fits: burst or count.
     pub(crate) capacity: u64,
     pub(crate) cost: u64,
-    place: Place,
+    pub(crate) place: Place,
+    pub(crate) ordinal: u8,
+    /// Tells the length of the window; see [`window_tag`].
+    pub(crate) window_tag: u16,
     mask: KeyMask,
     /// The id under which callers without state of their own share a state. It depends on the numbers, so that two
     /// agents with different limits never convert each other's state back and forth.
@@ -80,7 +91,7 @@ impl CompiledRate {
                 let interval = rule.limit.interval_ns();
                 let per_ns = u64::MAX / interval;
                 Kind::Bucket {
-                    interval,
+                    stamp: Stamp::new(interval, rule.limit.quota().window_ns()),
                     depth: capacity * interval,
                     charge: cost.saturating_mul(interval).min(MOST_CHARGE),
                     per_ns,
@@ -96,6 +107,8 @@ impl CompiledRate {
             capacity,
             cost,
             place: rule.place,
+            ordinal: rule.ordinal,
+            window_tag: window_tag(rule.limit.quota().window_ns()),
             mask: KeyMask::new(rule.place, rule.ordinal),
             overflow: OVERFLOW | fingerprint(kind, capacity),
             index,
@@ -198,7 +211,7 @@ impl KeyMask {
 /// 31 bits that differ, almost surely, between limits of different numbers.
 fn fingerprint(kind: Kind, capacity: u64) -> u32 {
     let (tag, a, b) = match kind {
-        Kind::Bucket { interval, .. } => (1, interval, capacity),
+        Kind::Bucket { stamp, .. } => (1, stamp.interval(), capacity),
         Kind::Ring { window } | Kind::Spans { window } => (2, window, capacity),
     };
     let mixed =

@@ -27,13 +27,29 @@ fn two_caps_in_one_place_are_refused() {
     let error = Rules::new(vec![], vec![cap(Place::Agent, "1"), cap(Place::Agent, "2")], 1, Priority::Normal, false)
         .unwrap_err();
     assert_eq!(error.to_string(), "two concurrency caps at Agent: keep the lower one");
+    let observed = CapRule { mode: Mode::Observe, ..cap(Place::Agent, "1") };
+    let error = Rules::new(vec![], vec![observed, observed], 1, Priority::Normal, false).unwrap_err();
+    assert_eq!(error, RulesError::DuplicateCap(Place::Agent));
+}
+
+#[test]
+fn an_observed_cap_may_lie_beside_an_enforced_one() {
+    let observed = CapRule { mode: Mode::Observe, ..cap(Place::Agent, "1") };
+    assert!(Rules::new(vec![], vec![observed, cap(Place::Agent, "2")], 1, Priority::Normal, false).is_ok());
+}
+
+#[test]
+fn a_call_may_have_eighty_rates() {
+    let places = &Place::ALL[..5];
+    let rates = places.iter().flat_map(|place| (0..Rules::MAX_ORDINALS).map(|ordinal| rate(*place, ordinal)));
+    assert_eq!(Rules::new(rates.collect(), vec![], 1, Priority::Normal, false).expect("rules").rates().len(), 80);
 }
 
 #[test]
 fn too_many_rates_a_large_ordinal_and_a_cost_of_zero_are_refused() {
-    let many = (0..33).map(|i| rate(if i < 16 { Place::Agent } else { Place::Tenant }, i % 16)).collect::<Vec<_>>();
+    let many = (0..97).map(|i| rate(Place::ALL[i / 16], i as u8 % 16)).collect::<Vec<_>>();
     let new = |rates, cost| Rules::new(rates, vec![], cost, Priority::Normal, false).unwrap_err();
-    assert_eq!(new(many, 1), RulesError::TooManyRates(33));
+    assert_eq!(new(many, 1), RulesError::TooManyRates(97));
     assert_eq!(new(vec![rate(Place::Agent, 16)], 1), RulesError::OrdinalTooLarge { place: Place::Agent, ordinal: 16 });
     assert_eq!(new(vec![], 0), RulesError::Cost(LimitError::CostZero));
 }
@@ -59,8 +75,8 @@ fn nothing_is_reserved_without_a_tool_of_high_priority_or_on_a_tools_own_cap() {
 
 #[test]
 fn a_rule_set_keeps_the_rates_and_caps_at_both_ends_apart() {
-    let all = [RuleRef::Rate(0), RuleRef::Rate(31), RuleRef::Cap(0), RuleRef::Cap(7)];
+    let all = [RuleRef::Rate(0), RuleRef::Rate(95), RuleRef::Cap(0), RuleRef::Cap(15)];
     let set = all.into_iter().fold(RuleSet::default(), RuleSet::with);
     assert_eq!(set.iter().collect::<Vec<_>>(), all);
-    assert!(set.contains(RuleRef::Cap(7)) && !set.contains(RuleRef::Cap(6)) && !set.is_empty());
+    assert!(set.contains(RuleRef::Cap(15)) && !set.contains(RuleRef::Cap(14)) && !set.is_empty());
 }

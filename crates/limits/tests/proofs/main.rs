@@ -1,6 +1,8 @@
 //! What must be proven of the limits, each on injected time; one module for each proof.
 
 mod identities;
+mod lists;
+mod lowering;
 mod model;
 mod permits;
 mod races;

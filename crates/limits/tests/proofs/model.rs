@@ -1,7 +1,8 @@
 //! 6. Random calls, reloads and clock steps give the decisions of a reference that is too simple to be wrong.
 //!
 //! The reference keeps every call's time in a list and counts. Where the design rounds (large windows count per sixtieth,
-//! reloads round what is in use up), it rounds the same way, and says so.
+//! reloads round what is in use up), it rounds the same way, and says so. A reload that cuts something off keeps the state
+//! from before beside the new one and charges both.
 
 use std::collections::HashMap;
 
@@ -53,7 +54,6 @@ impl State {
         let used = self.used(now).min(limit.capacity());
         let mut new = Self::fresh(limit);
         match (&mut new, self) {
-            _ if self.used(now) == 0 => {}
             (Self::Bucket { empty_at, interval }, Self::Bucket { empty_at: old, interval: same })
                 if interval == same =>
             {
@@ -76,7 +76,8 @@ impl State {
                 }
             }
         }
-        new
+        // Nothing of it may lie in a window that is shorter.
+        if new.used(now) == 0 { Self::fresh(limit) } else { new }
     }
 
     fn admits(&self, limit: &RateLimit, cost: u64, now: u64) -> bool {
@@ -100,9 +101,54 @@ impl State {
     }
 }
 
+/// A state, and what changes of numbers cut off: each with the backlog it had then, which it never exceeds again.
+#[derive(Clone, Debug)]
+struct Kept {
+    state: State,
+    owed: Vec<(State, u64)>,
+    /// The capacity that was cut to.
+    capacity: u64,
+}
+
+impl Kept {
+    fn reloaded_if_needed(&mut self, limit: &RateLimit, now: u64) {
+        if self.owed.iter().all(|(owed, _)| owed.used(now) == 0) {
+            self.owed.clear();
+            if self.state.fits(limit, now) {
+                return;
+            }
+        } else if self.capacity == limit.capacity() && self.state.fits_owing(limit, now) {
+            return;
+        }
+        let mut all = self.owed.clone();
+        all.push((self.state.clone(), self.state.backlog(now)));
+        all.retain(|(state, _)| state.used(now) > 0);
+        let most_used = all
+            .iter()
+            .map(|(state, _)| state.reloaded(limit, now))
+            .max_by_key(|state| (state.used(now), state.first_back(now)));
+        self.state = most_used.unwrap_or_else(|| State::fresh(limit));
+        all.retain(|(old, _)| old.used(now) > self.state.used(now) || old.is_longer_than(&self.state));
+        self.owed = all;
+        self.capacity = limit.capacity();
+    }
+
+    fn charge(&mut self, cost: u64, now: u64) {
+        let state = &self.state;
+        self.owed.retain(|(owed, _)| owed.used(now) > 0 && !owed.is_below(state, now));
+        for (owed, most) in &mut self.owed {
+            owed.charge(cost, now);
+            if let State::Bucket { empty_at, .. } = owed {
+                *empty_at = (*empty_at).min(now + *most);
+            }
+        }
+        self.state.charge(cost, now);
+    }
+}
+
 #[derive(Default)]
 struct Reference {
-    states: HashMap<(Place, String), State>,
+    states: HashMap<(Place, String), Kept>,
 }
 
 impl Reference {
@@ -117,17 +163,11 @@ impl Reference {
             _ => format!("{tenant} {agent} {tool}"),
         };
         let mut all_pass = true;
-        for server_wide in [false, true] {
-            // Server-wide limits are not even asked when one of the tenant's own refuses.
-            if server_wide && !all_pass {
-                break;
-            }
-            for rate in rates.iter().filter(|rate| rate.place.is_server_wide() == server_wide) {
-                let state =
-                    self.states.entry((rate.place, key(rate.place))).or_insert_with(|| State::fresh(&rate.limit));
-                *state = state.reloaded_if_needed(&rate.limit, now);
-                all_pass &= state.admits(&rate.limit, cost, now);
-            }
+        for rate in rates {
+            let fresh = || Kept { state: State::fresh(&rate.limit), owed: Vec::new(), capacity: 0 };
+            let kept = self.states.entry((rate.place, key(rate.place))).or_insert_with(fresh);
+            kept.reloaded_if_needed(&rate.limit, now);
+            all_pass &= kept.state.admits(&rate.limit, cost, now);
         }
         if all_pass {
             for rate in rates {
@@ -139,17 +179,58 @@ impl Reference {
 }
 
 impl State {
-    fn reloaded_if_needed(&self, limit: &RateLimit, now: u64) -> Self {
-        let is_same = match (self, Self::fresh(limit)) {
-            (Self::Bucket { empty_at, interval }, Self::Bucket { interval: new, .. }) => {
+    fn fits(&self, limit: &RateLimit, now: u64) -> bool {
+        match (self, Self::fresh(limit)) {
+            (Self::Bucket { empty_at, interval, .. }, Self::Bucket { interval: new, .. }) => {
                 *interval == new && empty_at.saturating_sub(now) <= limit.capacity() * new
             }
             (Self::Calls { window, in_sixtieths, .. }, Self::Calls { window: new, in_sixtieths: coarse, .. }) => {
                 *window == new && (*in_sixtieths == coarse || *in_sixtieths && self.used(now) > 0)
             }
             _ => false,
-        };
-        if is_same { self.clone() } else { self.reloaded(limit, now) }
+        }
+    }
+
+    /// As long as something is owed, calls counted in sixtieths stay so even when they count no more.
+    fn fits_owing(&self, limit: &RateLimit, now: u64) -> bool {
+        match (self, Self::fresh(limit)) {
+            (Self::Calls { window, in_sixtieths: true, .. }, Self::Calls { window: new, .. }) => *window == new,
+            _ => self.fits(limit, now),
+        }
+    }
+
+    fn backlog(&self, now: u64) -> u64 {
+        match self {
+            Self::Bucket { empty_at, .. } => empty_at.saturating_sub(now),
+            Self::Calls { .. } => 0,
+        }
+    }
+
+    /// When the first of what is in use comes back; of a bucket just as well when all of it has.
+    fn first_back(&self, now: u64) -> u64 {
+        match self {
+            Self::Bucket { .. } => self.backlog(now),
+            Self::Calls { times, window, in_sixtieths } => {
+                let leave = times.iter().map(|time| Self::leaves(*time, *window, *in_sixtieths));
+                leave.filter(|leaves| *leaves > now).min().map_or(0, |leaves| leaves - now)
+            }
+        }
+    }
+
+    fn is_longer_than(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Calls { window, .. }, Self::Calls { window: other, .. }) if window > other)
+    }
+
+    /// Whether this is a bucket that is and stays no fuller than another that is charged for the same calls.
+    fn is_below(&self, other: &Self, now: u64) -> bool {
+        match (self, other) {
+            (Self::Bucket { interval, .. }, Self::Bucket { interval: other_interval, .. }) => {
+                interval <= other_interval
+                    && u128::from(self.backlog(now)) * u128::from(*other_interval)
+                        <= u128::from(other.backlog(now)) * u128::from(*interval)
+            }
+            _ => false,
+        }
     }
 }
 

@@ -3,14 +3,9 @@
 use proptest::prelude::*;
 use sluicegate_limits::Place;
 
-use crate::world::{BUCKET, STRICT, World, limit, rate, rules};
+use crate::world::{BUCKET, STRICT, World, limit, rate, rules, trailing};
 
 const SECOND: u64 = 1_000_000_000;
-
-/// How many of the admissions (time, cost) lie in the window that ends at `now`.
-fn trailing(admitted: &[(u64, u64)], now: u64, window: u64) -> u64 {
-    admitted.iter().filter(|(at, _)| *at <= now && at + window > now).map(|(_, cost)| cost).sum()
-}
 
 /// Steps that meet the edges of a second and of its sixtieths as often as the middle.
 fn step() -> impl Strategy<Value = u64> {
