@@ -66,7 +66,7 @@ impl Acceptor {
     }
 
     /// Serves until `draining` is cancelled, then goes on answering while anybody is busy, for at most the drain's time.
-    pub(crate) async fn serve(self, listener: TcpListener, site: Site, draining: CancellationToken) {
+    pub(crate) async fn serve(self, listener: TcpListener, site: Arc<Site>, draining: CancellationToken) {
         tokio::select! {
             () = draining.cancelled() => {}
             () = self.accept(&listener, &site) => {}
@@ -87,10 +87,10 @@ impl Acceptor {
     }
 
     /// Accepts connections, without an end.
-    async fn accept(&self, listener: &TcpListener, site: &Site) {
+    async fn accept(&self, listener: &TcpListener, site: &Arc<Site>) {
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.serve_connection(stream, peer, site.clone()),
+                Ok((stream, peer)) => self.serve_connection(stream, peer, Arc::clone(site)),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -99,7 +99,7 @@ impl Acceptor {
         }
     }
 
-    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, site: Site) {
+    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "the connection is gone already");
         }
@@ -113,7 +113,7 @@ impl Acceptor {
                 if requests.is_superfluous() {
                     request.extensions_mut().insert(Superfluous);
                 }
-                let site = site.clone();
+                let site = Arc::clone(&site);
                 async move {
                     let response = site.answer(request.map(Body::new)).await;
                     Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))

@@ -171,7 +171,7 @@ impl Server {
         let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let site = Site::new(Arc::clone(&house.gate), settings);
+        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings));
         let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
         let running = Running { address, accepting, house };

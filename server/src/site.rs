@@ -18,8 +18,7 @@ use crate::settings::Settings;
 /// Where MCP is served.
 pub(crate) const MCP_PATH: &str = "/mcp";
 
-/// Everything that is served over HTTP. Cheap to clone.
-#[derive(Clone)]
+/// Everything that is served over HTTP.
 pub(crate) struct Site {
     gate: Arc<Gate>,
     /// The gate for pages of other origins, where some are allowed.

@@ -1,11 +1,10 @@
 //! A database of one test, gone when the test is.
 
 use std::io::Write as _;
-use std::str::FromStr as _;
 use std::sync::Arc;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection as _};
 use tempfile::TempDir;
 
 /// The variable with the address of a Postgres database in which schemas may be created.
@@ -51,8 +50,8 @@ impl Database {
         // A schema is made in a hundredth of the time that a database takes.
         let schema = format!("sluicegate_test_{}", uuid::Uuid::new_v4().simple());
         execute(&server, format!("CREATE SCHEMA {schema}")).await;
-        let options = PgConnectOptions::from_str(&server).expect("a Postgres address");
-        let url = options.options([("search_path", &schema)]).to_url_lossy().to_string();
+        let separator = if server.contains('?') { '&' } else { '?' };
+        let url = format!("{server}{separator}options[search_path]={schema}");
         Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, schema, url }) })))
     }
 

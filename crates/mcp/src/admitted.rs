@@ -18,13 +18,13 @@ pub struct Admitted {
     deadline: Option<Duration>,
     ticket: Arc<dyn Ticket>,
     request_id: Arc<str>,
-    extensions: Extensions,
+    extensions: Arc<Extensions>,
 }
 
 impl Admitted {
     /// Admits one call of `tool`. `request_id` is our own correlation id, not the JSON-RPC id, which the caller picks.
     pub fn new(tool: ToolIndex, ticket: Arc<dyn Ticket>, request_id: impl Into<Arc<str>>) -> Self {
-        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: Extensions::new() }
+        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: Arc::default() }
     }
 
     /// Bounds the time that the tool may run, counted from its start.
@@ -36,8 +36,8 @@ impl Admitted {
 
     /// Hands typed values to the tool, such as who calls.
     #[must_use]
-    pub fn with_extensions(mut self, extensions: Extensions) -> Self {
-        self.extensions = extensions;
+    pub fn with_extensions(mut self, extensions: impl Into<Arc<Extensions>>) -> Self {
+        self.extensions = extensions.into();
         self
     }
 
@@ -66,13 +66,8 @@ impl Admitted {
         &self.extensions
     }
 
-    pub(crate) fn into_extensions(self) -> Extensions {
+    pub(crate) fn into_extensions(self) -> Arc<Extensions> {
         self.extensions
-    }
-
-    /// The typed values for the tool, to add to.
-    pub fn extensions_mut(&mut self) -> &mut Extensions {
-        &mut self.extensions
     }
 }
 

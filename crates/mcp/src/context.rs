@@ -37,7 +37,7 @@ struct Inner {
     deadline: Option<Instant>,
     cancellation: CancellationToken,
     request_id: Arc<str>,
-    extensions: Extensions,
+    extensions: Arc<Extensions>,
     /// Only held, never called: its drop gives the permits back.
     _ticket: Option<Arc<dyn Ticket>>,
 }
@@ -70,7 +70,7 @@ impl CallContext {
                 deadline: None,
                 cancellation: CancellationToken::new(),
                 request_id: Arc::from("detached"),
-                extensions,
+                extensions: Arc::new(extensions),
                 _ticket: None,
             }),
         }

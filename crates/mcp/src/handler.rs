@@ -9,6 +9,8 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use serde_json::Value;
+
 use crate::call_scope::call_scope;
 use crate::passage::{Passage, Visible, attached};
 use crate::registry::Registry;
@@ -36,17 +38,28 @@ struct Shared {
     registry: Arc<Registry>,
     /// What peers see of each tool, in the registry's order.
     descriptions: Box<[ToolDescription]>,
+    /// The same of the tools that have `Mcp-Param-*` headers.
+    with_headers: Box<[Option<ToolDescription>]>,
     config: ServerConfig,
     tools_list_ttl_ms: u64,
 }
 
 impl Handler {
     pub(crate) fn new(registry: Arc<Registry>, info: ServerInfo) -> Self {
-        let descriptions = registry.iter().map(|(_, tool)| tool.into()).collect();
+        let descriptions: Box<[ToolDescription]> = registry.iter().map(|(_, tool)| tool.into()).collect();
+        let with_headers = descriptions.iter().map(|tool| names_headers(tool).then(|| tool.clone())).collect();
         let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new(info.name, info.version));
         config.instructions = info.instructions;
-        Self { shared: Arc::new(Shared { registry, descriptions, config, tools_list_ttl_ms: info.tools_list_ttl_ms }) }
+        Self {
+            shared: Arc::new(Shared {
+                registry,
+                descriptions,
+                with_headers,
+                config,
+                tools_list_ttl_ms: info.tools_list_ttl_ms,
+            }),
+        }
     }
 }
 
@@ -55,9 +68,11 @@ impl ServerHandler for Handler {
         self.shared.config.clone()
     }
 
+    /// rmcp asks for the schema of every call, to find the arguments that have a header of their own; without such an
+    /// argument there is nothing to find.
     fn get_tool(&self, name: &str) -> Option<ToolDescription> {
         let (index, _) = self.shared.registry.get(name)?;
-        self.shared.descriptions.get(index.get() as usize).cloned()
+        self.shared.with_headers.get(index.get() as usize).cloned().flatten()
     }
 
     async fn list_tools(
@@ -98,6 +113,18 @@ impl ServerHandler for Handler {
         let arguments = request.arguments.unwrap_or_default();
         Ok(call_scope(tool, arguments, admitted, &context.ct).await.into())
     }
+}
+
+/// Whether a schema says `x-mcp-header` anywhere (MCP 2026-07-28, "Custom headers from tool parameters").
+fn names_headers(tool: &ToolDescription) -> bool {
+    fn within(value: &Value) -> bool {
+        match value {
+            Value::Object(members) => members.contains_key("x-mcp-header") || members.values().any(within),
+            Value::Array(items) => items.iter().any(within),
+            _ => false,
+        }
+    }
+    tool.input_schema.values().any(within)
 }
 
 /// The gate and the engine read the request differently. Nothing runs.

@@ -43,7 +43,6 @@ pub(crate) struct Connection {
 /// What a connection does.
 struct Activity {
     state: Mutex<State>,
-    changed: Notify,
     close: CancellationToken,
 }
 
@@ -68,8 +67,7 @@ impl Connections {
         let superfluous = open.len() >= self.most && !close_longest_silent(&open);
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed) as u64;
         let state = State { busy: 0, served: false, since: Instant::now() };
-        let activity =
-            Arc::new(Activity { state: Mutex::new(state), changed: Notify::new(), close: CancellationToken::new() });
+        let activity = Arc::new(Activity { state: Mutex::new(state), close: CancellationToken::new() });
         open.insert(id, Arc::clone(&activity));
         Arc::new(Connection { id, activity, shared: Arc::clone(&self.shared), superfluous })
     }
@@ -152,22 +150,20 @@ impl Connection {
     }
 
     /// Waits until nothing has been in work for too long: `first` as long as nothing ever was, `idle` afterwards.
+    ///
+    /// Looks again only when that could be so at the earliest: a busy connection is not woken for its requests.
     pub(crate) async fn until_idle(&self, first: Duration, idle: Duration) {
         loop {
-            let changed = self.activity.changed.notified();
+            let now = Instant::now();
             let end = {
                 let state = self.activity.state.lock();
                 let patience = if state.served { idle } else { first };
-                (state.busy == 0).then_some(state.since + patience)
+                if state.busy == 0 { state.since + patience } else { now + patience }
             };
-            match end {
-                Some(end) if end <= Instant::now() => return,
-                Some(end) => tokio::select! {
-                    () = changed => {}
-                    () = tokio::time::sleep_until(end) => {}
-                },
-                None => changed.await,
+            if end <= now {
+                return;
             }
+            tokio::time::sleep_until(end).await;
         }
     }
 }
@@ -184,8 +180,6 @@ impl Activity {
         let mut state = self.state.lock();
         change(&mut state);
         state.since = Instant::now();
-        drop(state);
-        self.changed.notify_waiters();
     }
 }
 

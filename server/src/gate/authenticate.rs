@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
 use moka::Expiry;
 use moka::future::Cache;
 use sluicegate_control::{
@@ -39,6 +39,8 @@ const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API
 pub(crate) struct Principal {
     pub(crate) who: Who,
     pub(crate) caller: Caller,
+    /// What tools may know of the caller.
+    pub(crate) for_tools: Arc<Extensions>,
     pub(crate) tenant: TenantHandle,
     pub(crate) agent: AgentId,
     pub(crate) key: Option<sluicegate_limits::KeyId>,
@@ -68,6 +70,7 @@ impl Principal {
         let agent = tenant.agent(caller.agent());
         Self {
             who: Who::default(),
+            for_tools: for_tools(&caller),
             caller,
             tenant,
             agent,
@@ -82,6 +85,8 @@ impl Principal {
     fn of(credential: Credential, limiter: &Limiter, reading: usize, looked_up: Revision) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Named(&credential.tenant_id.to_string()));
         let (agent_id, key_id) = (credential.agent_id.to_string(), credential.key_id.to_string());
+        let key = Some(tenant.key(&agent_id, &key_id));
+        let caller = Caller::new(Some(credential.tenant_slug), credential.agent_name, Some(key_id));
         Self {
             who: Who {
                 tenant: Some(credential.tenant_id),
@@ -89,8 +94,9 @@ impl Principal {
                 key: Some(credential.key_id),
             },
             agent: tenant.agent(&agent_id),
-            key: Some(tenant.key(&agent_id, &key_id)),
-            caller: Caller::new(Some(credential.tenant_slug), credential.agent_name, Some(key_id)),
+            key,
+            for_tools: for_tools(&caller),
+            caller,
             tenant,
             credential: Some(Presented {
                 id: credential.key_id,
@@ -118,6 +124,12 @@ impl Principal {
         };
         policy.current().outdates(presented.id, tenant, presented.looked_up)
     }
+}
+
+fn for_tools(caller: &Caller) -> Arc<Extensions> {
+    let mut extensions = Extensions::new();
+    extensions.insert(caller.clone());
+    Arc::new(extensions)
 }
 
 /// What is remembered of a key id.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Extensions, Request, Response};
+use http::{Request, Response};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible};
@@ -24,11 +24,11 @@ pub(crate) async fn dispatch(
     envelope: &Envelope<'_>,
     ticket: &Arc<Ticket>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Refusal> {
-    parts.extensions.insert(visible(&arrived.policy));
     let passage = gate.passage(&envelope.kind, ticket);
     let runs_a_tool = matches!(passage, Some(Passage::Admitted(_)));
-    if let Some(passage) = passage {
-        parts.extensions.insert(passage);
+    match passage {
+        Some(passage) => drop(parts.extensions.insert(passage)),
+        None => drop(parts.extensions.insert(visible(&arrived.policy))),
     }
     let answer = gate.endpoint.handle(Request::from_parts(parts, Full::new(arrived.body.clone())));
     if runs_a_tool {
@@ -51,12 +51,10 @@ impl Gate {
         let Some(tool) = ticket.limits.tool_index else {
             return Some(Passage::NoSuchTool(Arc::from(&**name)));
         };
-        let mut extensions = Extensions::new();
-        extensions.insert(ticket.principal.caller.clone());
         let held = Arc::clone(ticket) as Arc<dyn sluicegate_mcp::Ticket>;
         let admitted = Admitted::new(tool, held, Arc::clone(&ticket.request_id))
             .with_deadline(ticket.limits.deadline)
-            .with_extensions(extensions);
+            .with_extensions(Arc::clone(&ticket.principal.for_tools));
         Some(Passage::Admitted(admitted))
     }
 }

@@ -56,14 +56,15 @@ impl Edge {
 
     /// Refuses requests that address a name that is not ours, or come from a page that may not call.
     pub(crate) fn check_addressing(&self, parts: &Parts) -> Result<(), Refusal> {
-        let host = match parts.uri.authority() {
-            Some(authority) => Some(authority.as_str()),
-            None => parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+        let mut named = parts.headers.get_all(header::HOST).iter();
+        let host = match (parts.uri.authority(), named.next(), named.next()) {
+            (_, _, Some(_)) => return Err(Refusal::Forbidden("The request names more than one host.".to_owned())),
+            (Some(authority), _, None) => authority.as_str(),
+            (None, Some(host), None) => host.to_str().unwrap_or_default(),
+            (None, None, None) => return Err(Refusal::Forbidden("The request names no host.".to_owned())),
         };
-        let Some(host) = host else {
-            return Err(Refusal::Forbidden("The request names no host.".to_owned()));
-        };
-        if !self.hosts.allow(name_of(host)) {
+        // `user@host` names no host of ours, whatever stands behind the `@`.
+        if host.contains('@') || !self.hosts.allow(name_of(host)) {
             return Err(Refusal::Forbidden(format!("The host `{host}` is not served here (allowed_hosts).")));
         }
         let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
