@@ -13,7 +13,7 @@ use self::refusal::{LastAnswer, McpCallError};
 use crate::clock::WallClock;
 use crate::meta_key;
 use crate::options::OptionsError;
-use crate::retry::{Repeat, Retry, RetryOptions, Verdict};
+use crate::retry::{GaveUp, Repeat, Retry, RetryOptions, Verdict};
 
 mod reading;
 pub(crate) mod refusal;
@@ -131,6 +131,10 @@ impl McpCaller {
     ) -> Result<CallToolResult, McpCallError> {
         let latest = Instant::now() + self.call_timeout;
         let deadline = options.deadline.map_or(latest, |deadline| deadline.min(latest));
+        if Instant::now() >= deadline {
+            let (gave_up, last) = (GaveUp::Deadline, LastAnswer::Nothing);
+            return Err(McpCallError { refusal: None, attempts: 0, may_have_run: false, gave_up, last });
+        }
         let mut tries = self.retry.start(Some(deadline));
         let meta = &mut params.meta.get_or_insert_default().0.0;
         meta.entry(meta_key::IDEMPOTENCY_KEY).or_insert_with(|| self.retry.random().key().into());

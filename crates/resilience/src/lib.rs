@@ -1,4 +1,15 @@
-//! Calls that behave well.
+//! Calls that behave well: to upstreams of tools, and to MCP servers.
+//!
+//! * An [`Upstream`] stands for one external service. Calls to it keep its quotas ([`Quota`]) and its `Retry-After`
+//!   ([`RetryAfter`]), are repeated where that is harmless ([`Repeat`]) with [`Backoff`] and within a budget
+//!   ([`RetryBudget`]), and end at once while it is known to fail ([`CircuitBreaker`]). Over HTTP it is a middleware of
+//!   [`reqwest_middleware`]; see [`UpstreamRequest`].
+//! * An [`UpstreamError`] says in words and in data what a model can do about a failure. With the feature `tools` it
+//!   becomes a `ToolError` by `?`.
+//! * An `McpCaller` (feature `client`) calls the tools of an MCP server through an rmcp client, understands its refusals
+//!   and waits as told.
+//!
+//! Time is tokio's, which tests pause; randomness is [`Random`], which tests seed.
 
 mod backoff;
 mod breaker;

@@ -10,6 +10,9 @@ use crate::options::OptionsError;
 use crate::random::Random;
 use crate::retry_after::RetryAfter;
 
+/// Tokio's timers end so much late at most.
+const TICK: Duration = Duration::from_millis(1);
+
 /// How a [`Retry`] repeats.
 #[derive(Clone, Debug)]
 pub struct RetryOptions {
@@ -144,7 +147,7 @@ impl Retry {
 
     /// A told wait as far as it is obeyed.
     pub(crate) fn bounded(&self, told: Duration) -> Duration {
-        told.min(self.max_wait)
+        told.min(self.max_wait).min(RetryAfter::MAX)
     }
 
     pub(crate) fn random(&self) -> &Random {
@@ -201,7 +204,7 @@ impl Tries<'_> {
             None => backoff.delay(retry, random),
         };
         if let Some(deadline) = self.deadline
-            && wait >= deadline.saturating_duration_since(Instant::now())
+            && wait.saturating_add(TICK) >= deadline.saturating_duration_since(Instant::now())
         {
             return Err(GaveUp::Deadline);
         }

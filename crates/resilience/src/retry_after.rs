@@ -54,7 +54,7 @@ impl RetryAfter {
 
 /// Whole seconds, rounded up and never 0: what a waiting caller is told.
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 #[cfg(test)]
@@ -111,5 +111,6 @@ mod tests {
         for (nanos, seconds) in told {
             assert_eq!(whole_seconds(Duration::from_nanos(nanos)), seconds, "{nanos} ns");
         }
+        assert_eq!(whole_seconds(Duration::MAX), u64::MAX);
     }
 }

@@ -126,7 +126,8 @@ impl Failure {
 
 /// One external service: its quotas, its retries and their budget, its circuit breaker, its metrics. Clones share them.
 ///
-/// Make one per service and keep it; two for the same service know nothing of each other. Over HTTP it is a middleware
+/// Make one per service and keep it; two for the same service know nothing of each other. Where a service counts the
+/// credentials of your tenants apart, make one per credential, or one tenant's refusals hold the others back. Over HTTP it is a middleware
 /// of [`reqwest_middleware`], see [`UpstreamRequest`](crate::UpstreamRequest); anything else goes through
 /// [`run`](Self::run):
 ///

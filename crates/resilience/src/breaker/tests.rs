@@ -115,6 +115,12 @@ async fn failures_that_left_the_window_are_forgotten() {
     assert_eq!(breaker.state(), BreakerState::Open);
 }
 
+#[test]
+fn states_have_names_for_the_log() {
+    let names = [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open].map(|state| state.to_string());
+    assert_eq!(names, ["closed", "half-open", "open"]);
+}
+
 #[tokio::test]
 async fn options_that_make_no_sense_are_refused() {
     let valid = BreakerOptions::default();

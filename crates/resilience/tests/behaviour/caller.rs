@@ -232,6 +232,15 @@ async fn a_server_that_never_answers_ends_with_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_whose_time_is_over_is_not_made() {
+    let stub = Stub::default();
+    let (caller, _client) = connect(&stub, CallerOptions::default()).await;
+    let options = ToolCallOptions { deadline: Some(Instant::now()), ..ToolCallOptions::default() };
+    let error = caller.call_with(CallToolRequestParams::new("read"), options).await.expect_err("too late");
+    assert_eq!((error.gave_up(), error.attempts(), stub.count()), (GaveUp::Deadline, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn other_errors_and_a_tools_own_failures_are_not_repeated() {
     let stub = Stub::answers([error(-32602, json!({ "field": "amount" }))]);
     let final_error = call(&stub, "read").await.expect_err("an error");

@@ -35,22 +35,23 @@ fn retries_calls_and_the_breaker_are_counted() {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
     metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
-            // Two failures and a success, then six failures of which the fifth in a row opens the breaker.
+            // Two failures and a success; five failures in a row, which open the breaker; a probe that closes it.
             let upstream = upstream(Default::default());
-            let scripted = Scripted::new(|before| Answer::status(if before == 2 { 200 } else { 503 }));
+            let scripted = Scripted::new(|before| Answer::status(if before == 2 || before > 7 { 200 } else { 503 }));
             let client = scripted.client(&upstream);
             client.get("http://github.test/").call().await.expect("the third succeeds");
             client.get("http://github.test/").call().await.expect_err("it fails");
-            assert_eq!(scripted.count(), 8);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!((scripted.count(), upstream.breaker_state().to_string()), (8, "open".to_owned()));
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            client.get("http://github.test/").call().await.expect("the probe succeeds");
         });
     });
     let expected = [
         "sluicegate_circuit_open_total{upstream=github} = 1",
-        "sluicegate_circuit_state{upstream=github} = 2",
-        "sluicegate_upstream_attempts{upstream=github} = [3.0, 5.0]",
+        "sluicegate_circuit_state{upstream=github} = 0",
+        "sluicegate_upstream_attempts{upstream=github} = [3.0, 5.0, 1.0]",
         "sluicegate_upstream_calls_total{upstream=github,outcome=circuit_open} = 1",
-        "sluicegate_upstream_calls_total{upstream=github,outcome=ok} = 1",
+        "sluicegate_upstream_calls_total{upstream=github,outcome=ok} = 2",
         "sluicegate_upstream_retries_total{upstream=github,reason=failed} = 7",
     ];
     assert_eq!(recorded(&snapshotter), expected);
