@@ -48,7 +48,7 @@ pub(crate) trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow
 impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
 /// How long SQLite waits for another writer, and Postgres for a free connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Db {
     pub(crate) async fn connect(url: &str, max_connections: u32) -> Result<Self, ControlError> {

@@ -6,6 +6,9 @@ use crate::harness::{START, Store, kind, on_both};
 
 const HOUR: i64 = 3_600_000;
 
+/// The latest end that anything can have: that of the year 9999.
+const LAST_END: i64 = 253_402_300_799_000;
+
 async fn read(store: &Store, key: KeyId) -> KeyRecord {
     store.control.keys().get(&store.root, key).await.unwrap()
 }
@@ -110,12 +113,15 @@ on_both! {
         assert_eq!(new.expires_at, Some(START + 3 * HOUR));
         assert_eq!(read(store, old.id).await.expires_at, Some(START + 2 * HOUR));
 
-        let endless = NewKey { expires_at: Some(i64::MAX), ..NewKey::named("endless") };
+        let too_far = NewKey { expires_at: Some(LAST_END + 1), ..NewKey::named("too far") };
+        let refused = keys.create(&store.root, &"acme".into(), &"u-42".into(), too_far).await.unwrap_err();
+        assert!(refused.to_string().contains("before the year 10000"), "{refused}");
+        let endless = NewKey { expires_at: Some(LAST_END), ..NewKey::named("endless") };
         let endless = keys.create(&store.root, &"acme".into(), &"u-42".into(), endless).await;
         let endless = endless.unwrap().record.id;
         store.clock.advance(Duration::from_hours(5));
         let endless = keys.rotate(&store.root, endless, Overlap::None).await.unwrap().record;
-        assert_eq!(endless.status(i64::MAX - 1), KeyStatus::Active);
+        assert_eq!(endless.status(LAST_END), KeyStatus::Active);
         let ended = keys.rotate(&store.root, new.id, Overlap::None).await;
         assert_eq!(kind(&ended), "conflict");
     }

@@ -34,6 +34,18 @@ async fn a_key_stays_the_same_in_all_attempts_of_a_call_and_differs_between_call
 }
 
 #[tokio::test(start_paused = true)]
+async fn keys_come_from_the_injected_randomness() {
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let scripted = Scripted::answers([]);
+        let client = scripted.client(&upstream(without_breaker()));
+        client.post(URL).with_idempotency_key().call().await.expect("it succeeds");
+        keys.extend(scripted.header("idempotency-key"));
+    }
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_the_request_has_is_kept() {
     let scripted = down();
     let client = scripted.client(&upstream(without_breaker()));
