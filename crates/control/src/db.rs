@@ -47,8 +47,11 @@ pub(crate) trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow
 
 impl<T> Row for T where T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin {}
 
-/// How long SQLite waits for another writer, and Postgres for a free connection.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for a free connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a writer waits for the others on SQLite, which lets them in without order.
+const WRITER_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Db {
     pub(crate) async fn connect(url: &str, max_connections: u32) -> Result<Self, ControlError> {
@@ -68,8 +71,10 @@ impl Db {
         if path.is_empty() {
             return Err(ControlError::Address("sqlite: must be followed by the path of a file"));
         }
-        let options =
-            SqliteConnectOptions::from_str(url)?.create_if_missing(true).foreign_keys(true).busy_timeout(PATIENCE);
+        let options = SqliteConnectOptions::from_str(url)?
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .busy_timeout(WRITER_PATIENCE);
         let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE);
         let pool = if path == ":memory:" {
             // A database in memory belongs to its connection: one, and never closed.
