@@ -15,7 +15,7 @@ pub use server::TestServer;
 ///
 /// ```ignore
 /// on_both_databases! {
-///     async fn a_key_opens_its_tenant(database: Database) { … }
+///     async fn a_key_opens_its_tenant(database: Database) {}
 /// }
 /// ```
 #[macro_export]
