@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 mod values;
 
 pub use sluicegate_control::RefusalStyle;
-pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, Span};
+pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, SessionMode, Span};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +74,14 @@ settings! {
     call_timeout: Span = "5min",
     /// How long running calls may go on after SIGTERM or Ctrl-C.
     drain_timeout: Span = "30s",
+    /// Sessions for clients before 2026-07-28: `off` (every request stands alone), or `memory` (kept by this process, so that tools can ask such clients; needs sticky routing with several instances).
+    sessions: SessionMode = "off",
+    /// Sessions that one tenant may have at a time.
+    sessions_per_tenant: u32 = "1000",
+    /// How long a session may be idle before it is closed. A call that runs longer without a message ends with it.
+    session_idle: Span = "30min",
+    /// Secret of 32 or more characters that seals what tools keep while they ask their caller. Several instances need the same; empty: a random one that ends with the process.
+    state_key: String = "",
     /// Limit over all calls of this server. Empty: none.
     limit_server: String = "",
     /// Limit of a tenant without one of its own or of a plan.
@@ -255,10 +263,7 @@ struct Variables {
 
 impl Variables {
     /// Takes the settings among the pairs. One that only looks like a setting is an error: it was meant to be one.
-    fn new(
-        source: &'static str,
-        pairs: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, SettingsError> {
+    fn new(source: &'static str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, SettingsError> {
         let mut values = Dict::new();
         for (variable, text) in pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
             if OTHER_VARIABLES.contains(&&*variable) || variable.starts_with("SLUICEGATE_TEST_") {

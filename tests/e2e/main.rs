@@ -7,6 +7,7 @@ mod concurrency;
 mod mcp_clients;
 mod processes;
 mod reload;
+mod rmcp_handlers;
 mod several_servers;
 mod throttling;
 mod tools;

@@ -111,6 +111,8 @@ pub enum Outcome {
     Cancelled,
     /// The tool panicked.
     Panicked,
+    /// The tool asks its caller for something; the caller calls again with the answer.
+    InputRequired,
 }
 
 impl Outcome {
@@ -123,6 +125,7 @@ impl Outcome {
             Self::TimedOut => "timeout",
             Self::Cancelled => "cancelled",
             Self::Panicked => "panic",
+            Self::InputRequired => "input_required",
         }
     }
 }

@@ -13,6 +13,7 @@ use sluicegate_control::{
     ApiKey, Control, Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, WallClock,
 };
 use sluicegate_limits::{AgentId, Limiter, TenantHandle, TenantIdentity};
+use sluicegate_mcp::Owner;
 
 use crate::caller::Caller;
 use crate::last_used::LastUsed;
@@ -38,6 +39,8 @@ const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API
 pub(crate) struct Principal {
     pub(crate) who: Who,
     pub(crate) caller: Caller,
+    /// As sessions and tasks know this caller. By ids, so that nobody inherits them with a name.
+    pub(crate) owner: Owner,
     pub(crate) tenant: TenantHandle,
     pub(crate) agent: AgentId,
     pub(crate) key: Option<sluicegate_limits::KeyId>,
@@ -63,7 +66,9 @@ impl Principal {
         let tenant = limiter.tenant(TenantIdentity::Untenanted);
         let caller = Caller::new(None, "anonymous".to_owned(), None);
         let agent = tenant.agent(caller.agent());
-        Self { who: Who::default(), caller, tenant, agent, key: None, credential: None, policy: ArcSwapOption::empty() }
+        let owner = Owner { group: "".into(), member: "".into() };
+        let who = Who::default();
+        Self { who, caller, owner, tenant, agent, key: None, credential: None, policy: ArcSwapOption::empty() }
     }
 
     /// Limiter state is keyed by ids, so a tenant that is made again under its old slug starts afresh.
@@ -78,6 +83,7 @@ impl Principal {
             },
             agent: tenant.agent(&agent_id),
             key: Some(tenant.key(&agent_id, &key_id)),
+            owner: Owner { group: credential.tenant_id.to_string().into(), member: agent_id.into() },
             caller: Caller::new(Some(credential.tenant_slug), credential.agent_name, Some(key_id)),
             tenant,
             credential: Some(Presented {
