@@ -60,7 +60,7 @@ settings! {
     key_environment: String = "live",
     /// Host names that requests may address, comma-separated. Empty: only loopback names on a loopback address, any name elsewhere.
     allowed_hosts: String = "",
-    /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none.
+    /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none but, on a loopback address, pages of the server itself.
     allowed_origins: String = "",
     /// Requests that may be in work at once; above it a request is answered 429.
     max_in_flight: u32 = "1024",

@@ -16,7 +16,7 @@ use sluicegate::{CallContext, Caller};
 use sluicegate_tests::{Answer, Client, Database, TestServer, on_both_databases};
 
 #[path = "../../server/examples/rmcp_wrap/main.rs"]
-#[expect(dead_code, reason = "the example has a main of its own")]
+#[expect(dead_code, unreachable_pub, reason = "the example is a program of its own")]
 mod rmcp_wrap;
 
 /// A handler with tools on two pages, resources and prompts, and a resource that panics.

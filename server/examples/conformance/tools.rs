@@ -38,6 +38,12 @@ struct InHeader {
 
 #[tools]
 impl Tools {
+    /// Answer at once. The suite tries headers on the first tool of the list, which must need nothing.
+    #[tool(read_only = true)]
+    async fn answer(&self) -> u8 {
+        42
+    }
+
     /// A text.
     #[tool(read_only = true)]
     async fn test_simple_text(&self) -> &'static str {

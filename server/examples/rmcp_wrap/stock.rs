@@ -1,8 +1,9 @@
 //! A greeter, as anybody writes a server with rmcp.
 
+use rmcp::ServiceExt as _;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::transport::stdio;
-use rmcp::{ServiceExt as _, schemars, tool, tool_router};
+use rmcp::{schemars, tool, tool_router};
 
 /// Whom to greet.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
