@@ -118,7 +118,9 @@ impl Ask {
     ///
     /// The protocol's own, which names what is missing.
     pub fn require_model(&self) -> Result<(), ToolError> {
-        require(&self.capabilities(), |needed| drop(needed.sampling.get_or_insert_default()))
+        require(&self.capabilities(), |needed| {
+            needed.sampling.get_or_insert_default();
+        })
     }
 
     /// The same for a person.
@@ -127,7 +129,9 @@ impl Ask {
     ///
     /// See [`require_model`](Self::require_model).
     pub fn require_person(&self) -> Result<(), ToolError> {
-        require(&self.capabilities(), |needed| drop(needed.elicitation.get_or_insert_default()))
+        require(&self.capabilities(), |needed| {
+            needed.elicitation.get_or_insert_default();
+        })
     }
 
     fn capabilities(&self) -> ClientCapabilities {
@@ -309,9 +313,15 @@ fn check_capabilities<'a>(
     require(offered, |needed| {
         for request in requests {
             match request {
-                InputRequest::Elicitation(_) => drop(needed.elicitation.get_or_insert_default()),
-                InputRequest::CreateMessage(_) => drop(needed.sampling.get_or_insert_default()),
-                InputRequest::ListRoots(_) => drop(needed.roots.get_or_insert_default()),
+                InputRequest::Elicitation(_) => {
+                    needed.elicitation.get_or_insert_default();
+                }
+                InputRequest::CreateMessage(_) => {
+                    needed.sampling.get_or_insert_default();
+                }
+                InputRequest::ListRoots(_) => {
+                    needed.roots.get_or_insert_default();
+                }
                 _ => {}
             }
         }

@@ -106,6 +106,7 @@ pub(crate) async fn scope<W: Future<Output = Returned>>(
 }
 
 /// What came first.
+#[expect(clippy::large_enum_variant, reason = "it lives for one match")]
 enum Ended {
     Returned(Returned),
     Panicked(Panic),

@@ -28,7 +28,8 @@ use serde_json::Value;
 pub struct ToolError {
     message: Cow<'static, str>,
     kind: Kind,
-    meta: JsonObject,
+    /// Boxed, since errors travel by value and few have any.
+    meta: Option<Box<JsonObject>>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -45,7 +46,7 @@ enum Kind {
 impl ToolError {
     /// A failure that shows `message` to the caller.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), kind: Kind::Failed, meta: JsonObject::new(), source: None }
+        Self { message: message.into(), kind: Kind::Failed, meta: None, source: None }
     }
 
     /// A failure of the caller's input rather than of the tool; it is metered as [`Outcome::InvalidInput`].
@@ -87,7 +88,7 @@ impl ToolError {
     /// schema. Keys follow the specification's `_meta` rules: prefix your own with a domain of yours.
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
+        self.meta.get_or_insert_default().insert(key.into(), value.into());
         self
     }
 
@@ -103,7 +104,7 @@ impl ToolError {
 
     /// The result that is sent: `isError: true`, one text block, and `_meta` if there is any. The source stays behind.
     pub fn into_result(self) -> CallToolResult {
-        let meta = (!self.meta.is_empty()).then_some(MetaObject(self.meta));
+        let meta = self.meta.map(|meta| MetaObject(*meta));
         CallToolResult::error(vec![ContentBlock::text(self.message)]).with_meta(meta)
     }
 }

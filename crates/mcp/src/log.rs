@@ -58,7 +58,7 @@ impl Log {
 
     async fn send(&self, level: LoggingLevel, data: Value) {
         let Some(wire) = self.call.wire() else { return };
-        if !wanted(wire).is_some_and(|least| severity(level) >= severity(least)) {
+        if wanted(wire).is_none_or(|least| severity(level) < severity(least)) {
             return;
         }
         let message = LoggingMessageNotificationParam::new(level, data).with_logger(&*wire.tool);
