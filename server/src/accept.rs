@@ -1,77 +1,147 @@
-//! The accept loop: connections, their timers, and the drain at the end.
+//! The accept loop: connections, their timers and their number, and the drain at the end.
 //!
-//! `axum::serve` sets no timers, so a client that sends half a header line would hold a connection for ever.
+//! `axum::serve` sets no timers, so a client that sends half a header line, or nothing at all, would hold a connection for
+//! ever.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::GracefulConnection;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+
+use crate::settings::Settings;
+use crate::site::Site;
+
+mod connections;
+
+pub(crate) use connections::Superfluous;
+use connections::{Connection, Connections};
 
 /// Streams that one HTTP/2 connection may have open at once.
 const MAX_STREAMS: u32 = 128;
 
 /// How long to wait after a failed `accept`, such as when file descriptors have run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `router` on `listener` until `shutdown` is cancelled; then lets open requests end for at most `drain`.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    router: Router,
-    header_timeout: Duration,
+/// How long nobody must have been busy before a drain is over.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// How long a connection that was told to close may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Accepts connections for a site.
+pub(crate) struct Acceptor {
+    builder: auto::Builder<TokioExecutor>,
+    connections: Connections,
+    timers: Timers,
     drain: Duration,
-    shutdown: CancellationToken,
-) {
-    let mut connection = auto::Builder::new(TokioExecutor::new());
-    connection.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
-    connection.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-    let open = GracefulShutdown::new();
-    loop {
+}
+
+/// How long a connection may be silent.
+#[derive(Debug, Clone, Copy)]
+struct Timers {
+    /// Before its first request.
+    first: Duration,
+    /// Between requests.
+    idle: Duration,
+}
+
+impl Acceptor {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout.0);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
+        let timers = Timers { first: settings.header_timeout.0, idle: settings.idle_timeout.0 };
+        let connections = Connections::new(settings.max_connections);
+        Self { builder, connections, timers, drain: settings.drain_timeout.0 }
+    }
+
+    /// Serves until `draining` is cancelled, then goes on answering while anybody is busy, for at most the drain's time.
+    pub(crate) async fn serve(self, listener: TcpListener, site: Site, draining: CancellationToken) {
         tokio::select! {
-            () = shutdown.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => serve_connection(&connection, &open, &router, stream, peer),
+            () = draining.cancelled() => {}
+            () = self.accept(&listener, &site) => {}
+        }
+        let cut = tokio::time::Instant::now() + self.drain;
+        // Whoever comes now is answered that the server is going; a closed port would tell nobody why.
+        tokio::select! {
+            () = self.connections.until_quiet(QUIET) => {}
+            () = self.accept(&listener, &site) => {}
+            () = tokio::time::sleep_until(cut) => {}
+        }
+        drop(listener);
+        self.connections.close_all();
+        if tokio::time::timeout_at(cut, self.connections.until_empty()).await.is_err() {
+            let left = self.connections.open();
+            tracing::warn!(left, drain = ?self.drain, "connections were still busy at the end of the drain and are cut");
+        }
+    }
+
+    /// Accepts connections, without an end.
+    async fn accept(&self, listener: &TcpListener, site: &Site) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.serve_connection(stream, peer, site.clone()),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
-            },
+            }
         }
     }
-    drop(listener);
-    let left = open.count();
-    if tokio::time::timeout(drain, open.shutdown()).await.is_err() {
-        tracing::warn!(connections = left, ?drain, "connections were still busy at the end of the drain and are cut");
+
+    fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, site: Site) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "the connection is gone already");
+        }
+        let connection = self.connections.add();
+        let (builder, timers) = (self.builder.clone(), self.timers);
+        tokio::spawn(async move {
+            let requests = Arc::clone(&connection);
+            let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+                let busy = requests.begin();
+                request.extensions_mut().insert(ConnectInfo(peer));
+                if requests.is_superfluous() {
+                    request.extensions_mut().insert(Superfluous);
+                }
+                let site = site.clone();
+                async move {
+                    let response = site.answer(request.map(Body::new)).await;
+                    Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))
+                }
+            });
+            let served = builder.serve_connection(TokioIo::new(stream), service);
+            let served = std::pin::pin!(served);
+            if let Err(error) = drive(served, &connection, timers).await {
+                tracing::debug!(%error, %peer, "the connection ended with an error");
+            }
+        });
     }
 }
 
-fn serve_connection(
-    builder: &auto::Builder<TokioExecutor>,
-    open: &GracefulShutdown,
-    router: &Router,
-    stream: TcpStream,
-    peer: SocketAddr,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "the connection is gone already");
+/// Drives a connection to its end: its own, or when it has been silent for too long, or when it is told to close.
+async fn drive<C>(mut served: std::pin::Pin<&mut C>, connection: &Connection, timers: Timers) -> Result<(), C::Error>
+where
+    C: GracefulConnection,
+{
+    tokio::select! {
+        ended = served.as_mut() => return ended,
+        () = connection.until_idle(timers.first, timers.idle) => {}
+        () = connection.told_to_close() => {}
     }
-    let router = router.clone();
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        tower::ServiceExt::oneshot(router.clone(), request)
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = open.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, %peer, "the connection ended with an error");
-        }
-    });
+    served.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = served.as_mut() => ended,
+        // Requests in work may end; a peer that is only silent does not hold us.
+        () = connection.until_idle(GOODBYE, GOODBYE) => Ok(()),
+    }
 }

@@ -129,7 +129,9 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
 impl Desk {
     async fn open(settings: Settings, output: Output) -> anyhow::Result<Self> {
         let control = open_control(&settings, WallClock::system()).await?;
-        control.migrate().await.context("migrating the database")?;
+        if !control.migration_status().await?.pending.is_empty() {
+            control.migrate().await.context("migrating the database")?;
+        }
         Ok(Self { control, actor: Actor::cli(&account()), settings, output })
     }
 }
@@ -143,6 +145,8 @@ fn account() -> String {
 fn log_to_stderr(settings: &Settings, serves: bool) -> anyhow::Result<()> {
     let filter = if serves { settings.log.as_str() } else { "warn" };
     let filter = EnvFilter::try_new(filter).with_context(|| format!("log: `{filter}` is not a filter"))?;
+    // What rmcp logs below errors holds arguments and results.
+    let filter = filter.add_directive("rmcp=error".parse()?);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A program that has set up its own logging keeps it.
     let _ = match settings.log_format {

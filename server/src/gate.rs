@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http::{HeaderName, HeaderValue, Request, Response, Version, header};
 use sluicegate_mcp::{Envelope, HttpEndpoint};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,7 @@ pub(crate) mod admit;
 pub(crate) mod authenticate;
 mod dispatch;
 pub(crate) mod edge;
+mod request_id;
 mod respond;
 pub(crate) mod stdio;
 mod ticket;
@@ -26,6 +27,7 @@ mod ticket;
 use admit::Admission;
 use authenticate::{Authenticator, Principal};
 use edge::Edge;
+use request_id::new_request_id;
 
 /// Everything that a request passes through. One per server.
 pub(crate) struct Gate {
@@ -42,7 +44,7 @@ impl Gate {
     /// Serves one HTTP request.
     pub(crate) async fn serve(&self, request: Request<Body>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
-        let trip = Trip::start(&parts.headers);
+        let trip = Trip::start(&parts);
         let arrived = match self.arrive(&mut parts, body).await {
             Ok(arrived) => arrived,
             Err(refusal) => return self.refuse(&refusal, &trip, None, None),
@@ -56,10 +58,11 @@ impl Gate {
 
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
     async fn arrive(&self, parts: &mut Parts, body: Body) -> Result<Arrived, Refusal> {
+        self.edge.check_connection(parts)?;
         self.edge.check_addressing(parts)?;
         let principal = self.authenticator.authenticate(&mut parts.headers).await?;
         let policy = self.admission.policy_of(&principal);
-        let body = self.edge.read_body(parts, body, policy.settings.max_body_bytes).await?;
+        let body = self.edge.read_body(parts, body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
     }
 
@@ -92,8 +95,12 @@ impl Gate {
         self.meter.refused(refusal, &trip.request_id, arrived.map(|arrived| &*arrived.principal));
         let peer = trip.peer(envelope);
         let style = arrived.and_then(|arrived| arrived.policy.settings.refusal_style);
-        let response = self.wording.render(refusal, peer, style, &trip.request_id);
-        respond::stamp(response.map(Body::from), &trip.request_id)
+        let mut response = self.wording.render(refusal, peer, style, &trip.request_id).map(Body::from);
+        if arrived.is_none() && trip.http1 {
+            // The body was not read, so nothing can follow it on this connection; say so before it closes.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        respond::stamp(response, &trip.request_id)
     }
 }
 
@@ -110,18 +117,27 @@ pub(crate) struct Trip {
     pub(crate) started: Instant,
     user_agent: Option<HeaderValue>,
     version: Option<HeaderValue>,
+    http1: bool,
 }
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 impl Trip {
-    fn start(headers: &HeaderMap) -> Self {
+    fn start(parts: &Parts) -> Self {
+        let headers = &parts.headers;
         Self {
             request_id: new_request_id(),
             started: Instant::now(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             version: headers.get(MCP_PROTOCOL_VERSION).cloned(),
+            http1: parts.version <= Version::HTTP_11,
         }
+    }
+
+    /// For transports that have no headers.
+    fn without_headers() -> Self {
+        let request_id = new_request_id();
+        Self { request_id, started: Instant::now(), user_agent: None, version: None, http1: false }
     }
 
     fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
@@ -133,10 +149,4 @@ impl Trip {
             is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
         }
     }
-}
-
-/// A correlation id of ours, for logs, headers and messages. Not the JSON-RPC id, which the caller picks.
-pub(crate) fn new_request_id() -> Arc<str> {
-    let mut buffer = uuid::Uuid::encode_buffer();
-    Arc::from(&*uuid::Uuid::now_v7().simple().encode_lower(&mut buffer))
 }

@@ -78,6 +78,7 @@ pub mod prelude;
 mod refusal;
 mod server;
 mod settings;
+mod site;
 
 #[doc(hidden)]
 pub mod __private;

@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::ACCEPT_PAUSE;
 use crate::policy::explain::{Explainer, Explanation, Question};
 
 /// The longest question.
@@ -45,7 +46,8 @@ pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: Ca
     let listener = match listen(&path).await {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(?error, "the control socket is not available: the command line cannot ask this server");
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the control socket is not available: the command line cannot ask this server");
             return;
         }
     };
@@ -56,6 +58,7 @@ pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: Ca
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the control socket could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             },

@@ -16,6 +16,7 @@ pub(crate) mod explain;
 pub(crate) mod reload;
 pub(crate) mod resolve;
 
+use baseline::Baseline;
 pub(crate) use reload::PolicyStore;
 
 /// For how long a changed key is remembered as changed; longer than any credential is cached.
@@ -24,6 +25,8 @@ const CHANGES_KEPT_MS: i64 = 5 * 60 * 1_000;
 /// The policy as of one revision. What it holds is shared with the snapshots before and after it.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
+    /// What holds where the operator has decided nothing.
+    pub(crate) baseline: Arc<Baseline>,
     /// The database's revision.
     pub(crate) revision: Revision,
     /// Counts the snapshots of this process.
@@ -40,8 +43,9 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    fn empty() -> Self {
+    fn empty(baseline: Arc<Baseline>) -> Self {
         Self {
+            baseline,
             revision: Revision::START,
             generation: 0,
             made_at: 0,
@@ -81,7 +85,7 @@ impl Snapshot {
 
     /// The snapshot that follows this one after `delta`, at a time in epoch milliseconds.
     fn after(&self, delta: PolicyDelta, now_ms: i64) -> Self {
-        let mut next = if delta.complete { Self::empty() } else { self.clone() };
+        let mut next = if delta.complete { Self::empty(Arc::clone(&self.baseline)) } else { self.clone() };
         next.revision = delta.revision;
         next.generation = self.generation + 1;
         next.made_at = now_ms;

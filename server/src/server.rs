@@ -4,17 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::State;
-use axum::routing::any;
 use futures::future::BoxFuture;
 use sluicegate_control::{Control, WallClock};
 use sluicegate_mcp::{FreeTool, RmcpHandler, ServerHandler, ServerInfo, Tool, ToolSet};
 use tokio::net::TcpListener;
 
-use crate::gate::Gate;
+use crate::accept::Acceptor;
 use crate::settings::Settings;
-use crate::{accept, cli, live};
+use crate::site::Site;
+use crate::{cli, live};
 
 mod error;
 mod house;
@@ -193,9 +191,8 @@ impl Server {
         let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let router = Router::new().route("/mcp", any(serve_mcp)).with_state(Arc::clone(&house.gate));
-        let (header_timeout, drain) = (settings.header_timeout.0, settings.drain_timeout.0);
-        let accepting = tokio::spawn(accept::serve(listener, router, header_timeout, drain, draining.clone()));
+        let site = Site::new(Arc::clone(&house.gate), settings);
+        let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
         let running = Running { address, accepting, house };
         tracing::info!(endpoint = running.endpoint(), "serving");
@@ -224,14 +221,11 @@ impl Server {
     }
 }
 
-async fn serve_mcp(State(gate): State<Arc<Gate>>, request: axum::extract::Request) -> axum::response::Response {
-    gate.serve(request).await
-}
-
 /// Connects to the configured database; makes the data folder for the embedded one.
 pub(crate) async fn open_control(settings: &Settings, clock: WallClock) -> Result<Control, StartError> {
     let folder = settings.data.as_path();
-    let made = tokio::fs::create_dir_all(folder).await;
+    // Whoever can read the folder can read the database in it.
+    let made = tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await;
     made.map_err(|source| StartError::DataFolder { folder: folder.to_owned(), source })?;
     let mut options = sluicegate_control::Options::default();
     options.clock = clock;

@@ -3,6 +3,7 @@
 //! Later sources win, in that order. Every setting is one entry of the list below: its doc comment is its help text, its
 //! default is the text that `.env.example` and docs/configuration.md show, and `SLUICEGATE_<NAME>` is its variable.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -66,7 +67,13 @@ settings! {
     max_in_flight: u32 = "1024",
     /// Largest request body in bytes; tenants may have their own.
     max_body_bytes: usize = "1048576",
-    /// How long a client may take to send the headers of a request.
+    /// Bytes of bodies that may be on their way in at once, over all callers.
+    max_buffered_bytes: usize = "67108864",
+    /// Connections that may be open at once; above it the one that has been silent for the longest is closed.
+    max_connections: usize = "10000",
+    /// How long a connection may be open without a request before it is closed.
+    idle_timeout: Span = "75s",
+    /// How long a client may take to send the headers of a request, and from the connection to its first request.
     header_timeout: Span = "10s",
     /// How long a client may take to send the body of a request.
     body_timeout: Span = "30s",
@@ -144,20 +151,13 @@ impl Settings {
         overrides: &Overrides,
         default_data: Option<&Path>,
     ) -> Result<Self, SettingsError> {
-        let dotenv = match dotenvy::from_path_iter(Path::new(".env")) {
-            Ok(pairs) => {
-                pairs.collect::<Result<Vec<_>, _>>().map_err(|error| SettingsError(format!(".env: {error}")))?
-            }
-            Err(_) => Vec::new(),
-        };
-        let file = match config {
-            Some(path) if !path.exists() => {
-                return Err(SettingsError(format!("configuration file {} does not exist", path.display())));
-            }
-            Some(path) => path,
-            None => Path::new("sluicegate.toml"),
-        };
-        Self::read(default_data, file, dotenv, std::env::vars(), overrides)
+        let file = config.unwrap_or(Path::new("sluicegate.toml"));
+        match std::fs::read(file) {
+            Ok(_) => {}
+            Err(error) if config.is_none() && error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(SettingsError(format!("{} cannot be read: {error}", file.display()))),
+        }
+        Self::read(default_data, file, dotenv(Path::new(".env"))?, environment()?, overrides)
     }
 
     fn read(
@@ -197,7 +197,38 @@ impl Settings {
                 self.bind
             )));
         }
+        for (name, length) in [
+            ("idle_timeout", self.idle_timeout),
+            ("header_timeout", self.header_timeout),
+            ("body_timeout", self.body_timeout),
+            ("call_timeout", self.call_timeout),
+            ("reload_interval", self.reload_interval),
+        ] {
+            if length.0.is_zero() {
+                return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
+            }
+        }
+        for (name, number) in [
+            ("max_body_bytes", self.max_body_bytes),
+            ("max_buffered_bytes", self.max_buffered_bytes),
+            ("max_connections", self.max_connections),
+            ("max_live_keys_per_tenant", self.max_live_keys_per_tenant as usize),
+        ] {
+            if number == 0 {
+                return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
+            }
+        }
         Ok(())
+    }
+
+    /// The host names of `allowed_hosts`.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        list(&self.allowed_hosts)
+    }
+
+    /// The origins of `allowed_origins`.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
+        list(&self.allowed_origins)
     }
 
     /// Where the policy is kept: the configured database, or the embedded one in the data folder.
@@ -215,6 +246,11 @@ impl Settings {
     pub fn control_socket(&self) -> PathBuf {
         self.data.join("control.sock")
     }
+}
+
+/// The items of a comma-separated list.
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
 /// A setting that cannot be used; the message names source, setting and value.
@@ -242,17 +278,52 @@ impl Provider for Defaults {
     }
 
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let dict = SETTINGS.iter().map(|setting| (setting.name.to_owned(), typed(setting.default))).collect();
+        let dict = SETTINGS.iter().map(|setting| (setting.name.to_owned(), setting.value(setting.default))).collect();
         Ok(Profile::Default.collect(dict))
     }
 }
 
 impl Setting {
+    /// A text as a value of the sort that the default is: a flag, a number, or a text.
+    fn value(&self, text: &str) -> Value {
+        let flag = self.default.parse::<bool>().is_ok().then(|| text.parse::<bool>().ok()).flatten();
+        let number = self.default.parse::<i64>().is_ok().then(|| text.parse::<i64>().ok()).flatten();
+        flag.map(Value::from).or(number.map(Value::from)).unwrap_or_else(|| Value::from(text))
+    }
+
     /// The environment variable of this setting.
     #[must_use]
     pub fn variable(&self) -> String {
         format!("SLUICEGATE_{}", self.name.to_uppercase())
     }
+}
+
+/// The pairs of a `.env` file, if there is one. Its lines may hold secrets, so errors do not repeat them.
+fn dotenv(path: &Path) -> Result<Vec<(String, String)>, SettingsError> {
+    let unreadable = |error: &dotenvy::Error| match error {
+        dotenvy::Error::LineParse(_, at) => {
+            SettingsError(format!(".env: a value makes no sense from its character {at} on; quote values with spaces"))
+        }
+        error => SettingsError(format!(".env: {error}")),
+    };
+    match dotenvy::from_path_iter(path) {
+        Ok(pairs) => pairs.collect::<Result<_, _>>().map_err(|error| unreadable(&error)),
+        Err(error) if error.not_found() => Ok(Vec::new()),
+        Err(error) => Err(unreadable(&error)),
+    }
+}
+
+/// The variables of the process that are texts; of the others only ours matter.
+fn environment() -> Result<Vec<(String, String)>, SettingsError> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("SLUICEGATE_"))?;
+        Some((name, value))
+    });
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => Err(SettingsError(format!("{name} (environment) is not UTF-8"))),
+    })
+    .collect()
 }
 
 /// Variables of the form `SLUICEGATE_<SETTING>`, from `.env` or the process.
@@ -273,7 +344,7 @@ impl Variables {
             let setting = setting.ok_or_else(|| {
                 SettingsError(format!("{variable} ({source}) is not a setting; .env.example lists all of them"))
             })?;
-            values.insert(setting.name.to_owned(), typed(&text));
+            values.insert(setting.name.to_owned(), setting.value(&text));
         }
         Ok(Self { source, values })
     }
@@ -287,17 +358,6 @@ impl Provider for Variables {
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
         Ok(Profile::Default.collect(self.values.clone()))
     }
-}
-
-/// A value as TOML would have typed it: `true` and numbers are what they look like, everything else is text.
-fn typed(text: &str) -> Value {
-    if let Ok(flag) = text.parse::<bool>() {
-        return Value::from(flag);
-    }
-    if let Ok(number) = text.parse::<i64>() {
-        return Value::from(number);
-    }
-    text.parse::<f64>().ok().filter(|number| number.is_finite()).map_or_else(|| Value::from(text), Value::from)
 }
 
 /// The text of `.env.example`: every setting, commented out, with its default and help.

@@ -5,6 +5,7 @@ mod authentication;
 mod bypass;
 mod command_line;
 mod concurrency;
+mod connections;
 mod mcp_clients;
 mod processes;
 mod reload;

@@ -71,6 +71,25 @@ on_both_databases! {
         assert!(log.contains("rate_limit_exceeded"), "a refusal is logged");
     }
 
+    async fn whoever_comes_during_a_drain_is_told_so(database: Database) {
+        let server = start(&database, database.folder(), &[]).await;
+        let (_control, key, _) = control_and_key(&database).await;
+        let client = Client::new(server.endpoint(), key);
+        let running = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("slow", json!({ "ms": 900 })).await }
+        });
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let ending = tokio::spawn(server.terminate());
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let late = client.call_as(json!("late"), "echo", json!({ "text": "x" })).await;
+        assert_eq!((late.status.as_u16(), &late.json()["id"]), (503, &json!("late")));
+        assert_eq!(late.header("retry-after"), Some("1"));
+        assert_eq!(late.error()["data"]["reason"], "overloaded");
+        assert!(running.await.expect("it runs").is_ok());
+        ending.await.expect("it ends well");
+    }
+
     async fn a_process_that_is_told_to_end_lets_its_calls_end(database: Database) {
         let server = start(&database, database.folder(), &[]).await;
         let (_control, key, _) = control_and_key(&database).await;

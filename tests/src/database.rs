@@ -8,7 +8,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tempfile::TempDir;
 
-/// The variable with the address of a Postgres server on which databases may be created.
+/// The variable with the address of a Postgres database in which schemas may be created.
 const POSTGRES: &str = "SLUICEGATE_TEST_POSTGRES";
 /// The variable that turns a skipped test into a failed one.
 const STRICT: &str = "SLUICEGATE_TEST_STRICT";
@@ -26,7 +26,7 @@ struct Inner {
 #[derive(Debug)]
 struct OnPostgres {
     server: String,
-    name: String,
+    schema: String,
     url: String,
 }
 
@@ -36,7 +36,7 @@ impl Database {
         Self(Arc::new(Inner { folder: folder(), postgres: None }))
     }
 
-    /// A database of its own on the Postgres server that the environment names; `None`, and a line that says so, where
+    /// A schema of its own in the Postgres database that the environment names; `None`, and a line that says so, where
     /// it names none.
     ///
     /// # Panics
@@ -48,11 +48,12 @@ impl Database {
             let _ = writeln!(std::io::stderr(), "skipped: {POSTGRES} is not set");
             return None;
         };
-        let name = format!("sluicegate_test_{}", uuid::Uuid::new_v4().simple());
-        execute(&server, format!("CREATE DATABASE {name}")).await;
-        let options = PgConnectOptions::from_str(&server).expect("a Postgres address").database(&name);
-        let url = options.to_url_lossy().to_string();
-        Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, name, url }) })))
+        // A schema is made in a hundredth of the time that a database takes.
+        let schema = format!("sluicegate_test_{}", uuid::Uuid::new_v4().simple());
+        execute(&server, format!("CREATE SCHEMA {schema}")).await;
+        let options = PgConnectOptions::from_str(&server).expect("a Postgres address");
+        let url = options.options([("search_path", &schema)]).to_url_lossy().to_string();
+        Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, schema, url }) })))
     }
 
     /// The address that settings take.
@@ -73,11 +74,11 @@ impl Database {
 
 impl Drop for OnPostgres {
     fn drop(&mut self) {
-        let (server, name) = (std::mem::take(&mut self.server), std::mem::take(&mut self.name));
+        let (server, schema) = (std::mem::take(&mut self.server), std::mem::take(&mut self.schema));
         // The test's runtime may be on its way out, so the clean-up has one of its own.
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(execute(&server, format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
+            runtime.block_on(execute(&server, format!("DROP SCHEMA IF EXISTS {schema} CASCADE")));
         });
         let _ = dropped.join();
     }

@@ -74,6 +74,12 @@ impl TestServer {
         self.running.endpoint()
     }
 
+    /// The address that is listened on.
+    #[must_use]
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.running.address()
+    }
+
     /// The server's own control plane.
     #[must_use]
     pub fn control(&self) -> &Control {

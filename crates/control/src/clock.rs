@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::error::ControlError;
+
 /// What people read times from: milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// The control plane asks its clock for every `created_at`, `expires_at` and audit
@@ -56,6 +58,22 @@ impl ManualClock {
 impl From<ManualClock> for WallClock {
     fn from(clock: ManualClock) -> Self {
         Self(Source::Manual(clock))
+    }
+}
+
+/// The end of the year 9999, in epoch milliseconds: what RFC 3339 can write, and later than anybody means.
+const LATEST_END: i64 = 253_402_300_799_000;
+
+/// Refuses a moment at which something is to end that is over already or too far away.
+pub(crate) fn check_end(expires_at: Option<i64>, now_ms: i64) -> Result<(), ControlError> {
+    match expires_at {
+        Some(end) if end <= now_ms => {
+            Err(ControlError::invalid("expires_at", &end, &"expires_at must be in the future"))
+        }
+        Some(end) if end > LATEST_END => {
+            Err(ControlError::invalid("expires_at", &end, &"expires_at must be before the year 10000"))
+        }
+        _ => Ok(()),
     }
 }
 

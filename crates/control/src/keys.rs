@@ -20,7 +20,7 @@ use crate::agents::{self, Agent, AgentRef};
 use crate::api_key::{ApiKey, Environment};
 use crate::audit::Record;
 use crate::change::Change;
-use crate::clock::whole_ms;
+use crate::clock::{check_end, whole_ms};
 use crate::control::Control;
 use crate::db::{Transaction, args};
 use crate::error::ControlError;
@@ -232,10 +232,7 @@ impl Keys<'_> {
         actor.require(Role::Operator)?;
         text::name("name", &new.name)?;
         let mut change = self.control.change(actor).await?;
-        if let Some(end) = new.expires_at.filter(|end| *end <= change.now) {
-            let message = "expires_at must be in the future";
-            return Err(ControlError::invalid("expires_at", &end, &message));
-        }
+        check_end(new.expires_at, change.now)?;
         let (tenant, agent) = agents::visible(&mut change.tx, actor, tenant, agent).await?;
         let minted = mint(&mut change, &agent, new, None).await?;
         let after = Some(&minted.record);

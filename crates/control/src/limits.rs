@@ -18,6 +18,7 @@ use crate::actor::{Actor, Role};
 use crate::agents::{self, AgentRef};
 use crate::audit::Record;
 use crate::change::Change;
+use crate::clock;
 use crate::control::Control;
 use crate::db::{Transaction, args};
 use crate::error::ControlError;
@@ -103,10 +104,7 @@ impl Limits<'_> {
         let kind = new.value.check(&new.target)?;
         text::note(&new.note)?;
         let mut change = self.control.change(actor).await?;
-        if let Some(end) = new.expires_at.filter(|end| *end <= change.now) {
-            let message = "expires_at must be in the future";
-            return Err(ControlError::invalid("expires_at", &end, &message));
-        }
+        clock::check_end(new.expires_at, change.now)?;
         check_target(&mut change.tx, actor, &new.target).await?;
         if let Some(tool) = new.target.tool() {
             tools::check_name(tool)?;

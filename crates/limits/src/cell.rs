@@ -27,7 +27,8 @@ pub(crate) enum Cell {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Window {
     Ring(Ring),
-    Spans(Spans),
+    /// Boxed too: it is far larger than a ring that is not full.
+    Spans(Box<Spans>),
 }
 
 /// What a limit says about one call.
@@ -49,13 +50,12 @@ impl Check {
         Self { wait: u64::from(!rate.is_possible()), after }
     }
 
-    /// About how many calls are left after this one: enough to compare limits by.
+    /// How many calls are left after this one if it passes; of a bucket at most one too few.
     #[inline(always)]
-    pub(crate) fn left(self, rate: &CompiledRate) -> f64 {
-        // Signed numbers convert in one instruction, and nothing counted here has its top bit set.
+    pub(crate) fn left(self, rate: &CompiledRate) -> u64 {
         match rate.kind {
-            Kind::Bucket { depth, per_ns, .. } => (depth as i64 - self.after as i64) as f64 * per_ns,
-            Kind::Ring { .. } | Kind::Spans { .. } => (rate.capacity as i64 - self.after as i64) as f64,
+            Kind::Bucket { depth, per_ns, .. } => ((u128::from(depth - self.after) * u128::from(per_ns)) >> 64) as u64,
+            Kind::Ring { .. } | Kind::Spans { .. } => rate.capacity - self.after,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Cell {
         match rate.kind {
             Kind::Bucket { interval, .. } => Self::Bucket(Bucket::new(interval)),
             Kind::Ring { window } => Self::Window(Box::new(Window::Ring(Ring::new(window)))),
-            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Spans::new(window)))),
+            Kind::Spans { window } => Self::Window(Box::new(Window::Spans(Box::new(Spans::new(window))))),
         }
     }
 
@@ -101,6 +101,8 @@ impl Cell {
             (Self::Window(state), kind) => match (&**state, kind) {
                 (Window::Ring(ring), Kind::Ring { window }) => ring.window() == window,
                 (Window::Spans(spans), Kind::Spans { window }) => spans.window() == window,
+                // Counts in spans until it is fresh, whatever the count: raising that again must forget no call.
+                (Window::Spans(spans), Kind::Ring { window }) => spans.window() == window && !spans.is_fresh(now),
                 _ => false,
             },
         }
@@ -150,28 +152,18 @@ impl Cell {
                 *self = Self::fresh(rate);
                 self.add(now, used);
             }
-            (Self::Window(state), Kind::Ring { window }) => match &mut **state {
-                Window::Ring(ring) => ring.set_window(window),
-                Window::Spans(spans) if spans.used(now) <= MAX_RING => {
-                    **state = Window::Ring(Ring::from_entries(window, spans.entries(now)));
-                }
-                // More entries than a ring holds stay as they are, so that raising the limit again forgets none.
-                Window::Spans(spans) if spans.window() == window => {}
-                Window::Spans(spans) => *spans = Spans::from_entries(window, spans.entries(now)),
+            (Self::Window(state), Kind::Ring { window } | Kind::Spans { window }) => match &mut **state {
+                Window::Ring(ring) if rate.capacity <= MAX_RING => ring.set_window(window),
+                Window::Ring(ring) => **state = Window::Spans(Box::new(Spans::from_entries(window, ring.entries()))),
+                Window::Spans(spans) => **spans = Spans::from_entries(window, spans.entries(now)),
             },
-            (Self::Window(state), Kind::Spans { window }) => {
-                **state = Window::Spans(match &**state {
-                    Window::Ring(ring) => Spans::from_entries(window, ring.entries()),
-                    Window::Spans(spans) => Spans::from_entries(window, spans.entries(now)),
-                });
-            }
         }
     }
 
     fn add(&mut self, now: u64, calls: u64) {
         match self {
             Self::Bucket(bucket) => bucket.charge(now, bucket.interval() * calls),
-            Self::Window(state) => state.charge(now, calls),
+            Self::Window(state) => _ = state.charge(now, calls),
         }
     }
 
@@ -185,11 +177,15 @@ impl Cell {
         }
     }
 
-    /// Takes the cost of an admitted call.
+    /// Takes the cost of an admitted call. A window says when the first of what is in use comes back; a bucket's answer
+    /// follows from [`Check::after`].
     #[inline(always)]
-    pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) {
+    pub(crate) fn charge(&mut self, rate: &CompiledRate, now: u64) -> u64 {
         match (self, rate.kind) {
-            (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => bucket.charge(now, charge),
+            (Self::Bucket(bucket), Kind::Bucket { charge, .. }) => {
+                bucket.charge(now, charge);
+                0
+            }
             (Self::Window(state), _) => state.charge(now, rate.cost),
             (Self::Bucket(_), _) => unreachable!("a cell is migrated before it is charged"),
         }
@@ -201,17 +197,6 @@ impl Cell {
         match self {
             Self::Bucket(bucket) => bucket.usage(now),
             Self::Window(state) => state.usage(now),
-        }
-    }
-
-    /// When the first of what is in use comes back.
-    pub(crate) fn reset(&self, now: u64) -> u64 {
-        match self {
-            Self::Bucket(bucket) => bucket.usage(now).reset,
-            Self::Window(state) => match &**state {
-                Window::Ring(ring) => ring.reset(now),
-                Window::Spans(spans) => spans.reset(now),
-            },
         }
     }
 
@@ -228,7 +213,7 @@ impl Cell {
 }
 
 impl Window {
-    #[inline(never)]
+    #[inline(always)]
     fn passes(&self, rate: &CompiledRate, now: u64) -> Option<u64> {
         let used = match (self, rate.kind) {
             (Self::Ring(ring), Kind::Ring { window }) if ring.window() == window => ring.used(now),
@@ -246,7 +231,8 @@ impl Window {
         }
     }
 
-    fn charge(&mut self, now: u64, calls: u64) {
+    #[inline(always)]
+    fn charge(&mut self, now: u64, calls: u64) -> u64 {
         match self {
             Self::Ring(ring) => ring.charge(now, calls),
             Self::Spans(spans) => spans.charge(now, calls),

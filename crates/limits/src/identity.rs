@@ -122,7 +122,8 @@ impl Names {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.names.len()
     }
 

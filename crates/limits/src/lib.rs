@@ -1,4 +1,91 @@
-//! The limits of Sluicegate.
+//! The limits of Sluicegate: how they are written, how they count, and how a call is admitted by all of them or none.
+//!
+//! The crate is pure: it knows no runtime and does no I/O, and its clock is given to it. The server compiles its policy
+//! into [`Rules`], asks a [`Limiter`] about every call, and renders the answer.
+//!
+//! # Writing limits
+//!
+//! A [`Quota`] is a count per window, a [`RateLimit`] adds the [`Algorithm`] and the burst, a [`Concurrency`] is a number
+//! of calls at a time. Configuration, database, API and attributes all use these parsers, and their errors say which part
+//! is wrong and what to write instead.
+//!
+//! ```
+//! use sluicegate_limits::{Algorithm, Quota, RateLimit};
+//!
+//! let quota: Quota = "100/min".parse()?;
+//! let limit = RateLimit::new(quota, Some(20), Algorithm::TokenBucket)?;
+//! assert_eq!(limit.describe_worst_case(), "up to 120 in any 60s");
+//!
+//! let error = "100/mn".parse::<Quota>().unwrap_err();
+//! assert_eq!(error.to_string(), "unknown unit `mn` in `100/mn`: use ms, s, min, h or d (did you mean `min`?)");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Admitting a call
+//!
+//! Names become ids once, when a caller is identified; a [`Call`] carries only ids, so no text is hashed on its way. All
+//! rules of the call are asked first. If any refuses, nothing is charged and the [`Refusal`] says which limit it was, how
+//! it stands and how long to wait; otherwise all are charged and the [`Admission`] holds the [`Permit`] of the work.
+//!
+//! ```
+//! use sluicegate_limits::{
+//!     Algorithm, Call, CapRule, Limiter, LimiterOptions, Mode, Place, Priority, RateLimit, RateRule, Rules, Scope,
+//!     TenantIdentity,
+//! };
+//!
+//! let tool_limit = RateLimit::new("2/min".parse()?, None, Algorithm::TokenBucket)?;
+//! let rules = Rules::new(
+//!     vec![RateRule { scope: Scope::Tool, place: Place::AgentTool, ordinal: 0, limit: tool_limit, mode: Mode::Enforce }],
+//!     vec![CapRule { scope: Scope::Tenant, place: Place::Tenant, cap: "8".parse()?, mode: Mode::Enforce }],
+//!     1,
+//!     Priority::Normal,
+//!     false,
+//! )?;
+//!
+//! let (clock, mock) = quanta::Clock::mock();
+//! let limiter = Limiter::new(clock, LimiterOptions::default());
+//! let acme = limiter.tenant(TenantIdentity::Named("acme"));
+//! let call = Call {
+//!     rules: &rules,
+//!     tenant: &acme,
+//!     agent: acme.agent("u-42"),
+//!     key: None,
+//!     tool: limiter.tool("export"),
+//! };
+//!
+//! let admission = limiter.admit(&call)?;
+//! assert_eq!(admission.nearest.map(|nearest| nearest.remaining), Some(1));
+//! drop(limiter.admit(&call)?);
+//!
+//! let refusal = limiter.admit(&call).unwrap_err();
+//! assert_eq!(refusal.scope(), Scope::Tool);
+//! assert_eq!(refusal.limit().to_string(), "2 requests / 60s");
+//! let wait = refusal.wait().expect("waiting helps");
+//! assert_eq!(wait.retry_after_seconds(), 30);
+//!
+//! mock.increment(wait.as_duration());
+//! assert!(limiter.admit(&call).is_ok());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What holds
+//!
+//! * A [sliding window](Algorithm::SlidingWindow) never lets more than its count through in any trailing window. Up to
+//!   1 000 calls it is exact; above that it counts in sixtieths of the window and admits at worst a sixtieth fewer.
+//! * A [token bucket](Algorithm::TokenBucket) lets at most its burst and its quota through in any window.
+//! * Who waits exactly as long as told, alone, is admitted.
+//! * State belongs to its [`Place`] and ids, never to numbers. Changed numbers meet the state that is there with the first
+//!   call after the change: nobody's bucket is refilled, nobody is locked out. A bucket that is lowered is full at most;
+//!   a window that is lowered forgets no call, so raising it again gives nothing away. Where the algorithm changes, what is
+//!   in use stays in use.
+//! * Tenants share nothing but the server's own limits. Callers without a tenant are
+//!   [apart from every tenant](TenantIdentity::Untenanted).
+//! * Memory is bounded by [`LimiterOptions`]: idle state is dropped once it cannot be told from none, in steps of 64 keys;
+//!   invented names end up sharing one state per limit.
+//!
+//! # Not here
+//!
+//! Limits over several instances live with the server, behind the same answers; [`StateKey`] gives them keys.
 
 mod cell;
 mod choice;

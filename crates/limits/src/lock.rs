@@ -6,7 +6,8 @@
 
 use std::{hint, thread};
 
-use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::mutex::SpinMutex;
+pub(crate) use spin::mutex::SpinMutexGuard as Locked;
 
 /// How often a waiter looks before it yields: about the length of one decision.
 const SPINS: u32 = 64;
@@ -20,12 +21,12 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> SpinMutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> Locked<'_, T> {
         self.0.try_lock().unwrap_or_else(|| self.wait())
     }
 
     #[cold]
-    fn wait(&self) -> SpinMutexGuard<'_, T> {
+    fn wait(&self) -> Locked<'_, T> {
         loop {
             for _ in 0..SPINS {
                 hint::spin_loop();

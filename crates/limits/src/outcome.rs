@@ -1,5 +1,7 @@
 //! What admission answers.
 
+use thiserror::Error;
+
 use crate::{Limit, Mode, Permit, RuleRef, RuleSet, Scope, Wait};
 
 /// A call that was let through.
@@ -43,7 +45,8 @@ pub enum Reason {
 /// A call that was refused: by which limit, how that limit stands, and how long to wait.
 ///
 /// When several limits refused, the answer is the one with the longest wait, and [`Refusal::refused`] has all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("refused by the limit of {limit} for this {scope}")]
 pub struct Refusal {
     pub(crate) rule: RuleRef,
     pub(crate) scope: Scope,

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use crate::{
-    cell::{Cell, Check, Usage},
+    cell::{Cell, Check},
     identity::{Names, OVERFLOW},
     keyed::Keyed,
-    rules::{CompiledRate, Identity, Kind},
+    rules::CompiledRate,
 };
 
 /// How many places one step of sweeping looks at.
@@ -129,17 +129,17 @@ impl Table {
         Some(Cow::Owned(cell))
     }
 
-    /// Charges an admitted call to a cell that exists.
+    /// Charges an admitted call to a cell that exists; see [`Cell::charge`] for the answer.
     #[inline(always)]
-    pub(crate) fn charge_at(&mut self, at: usize, rate: &CompiledRate, now: u64) {
-        self.cells.at_mut(at).charge(rate, now);
+    pub(crate) fn charge_at(&mut self, at: usize, rate: &CompiledRate, now: u64) -> u64 {
+        self.cells.at_mut(at).charge(rate, now)
     }
 
     /// Adds a cell and charges an admitted call to it. Places may have moved afterwards.
     #[cold]
-    pub(crate) fn charge_new(&mut self, key: u64, rate: &CompiledRate, now: u64) {
+    pub(crate) fn charge_new(&mut self, key: u64, rate: &CompiledRate, now: u64) -> u64 {
         let mut cell = self.view(rate, key, now).map_or_else(|| Cell::fresh(rate), Cow::into_owned);
-        cell.charge(rate, now);
+        let reset = cell.charge(rate, now);
         *self.cells.entry(key) = cell;
         match owner(key) {
             Some(id) => self.names.depend(id),
@@ -147,25 +147,7 @@ impl Table {
             None => {}
         }
         self.sweep(SWEEP_PER_INSERT, now);
-    }
-
-    /// How much is in use of the cell that `rate` was charged in, of which `after` is known.
-    #[inline(always)]
-    pub(crate) fn usage(&self, rate: &CompiledRate, who: &Identity, site: Site, after: u64, now: u64) -> Usage {
-        match rate.kind {
-            Kind::Bucket { interval, .. } => Usage::of_backlog(after, interval),
-            Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: after, reset: self.reset(rate, who, site, now) },
-        }
-    }
-
-    #[inline(never)]
-    fn reset(&self, rate: &CompiledRate, who: &Identity, site: Site, now: u64) -> u64 {
-        let key = rate.key(who);
-        match site.place().and_then(|at| self.cells.at(at)) {
-            // What was added since may have moved it.
-            Some((found, cell)) if found == key => cell.reset(now),
-            _ => self.view(rate, key, now).map_or(0, |cell| cell.reset(now)),
-        }
+        reset
     }
 
     /// After a call that had to share a cell: makes room for the next.

@@ -4,7 +4,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sluicegate_control::{
-    AgentRef, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target, TenantRef, WallClock,
+    AgentRef, ControlError, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target, TenantRef,
+    WallClock,
 };
 use sluicegate_limits::{Algorithm, Mode, Per};
 
@@ -74,7 +75,7 @@ pub(crate) struct Set {
     #[arg(required_unless_present = "concurrency", conflicts_with = "concurrency", value_name = "QUOTA")]
     quotas: Vec<String>,
     /// Calls at a time, in place of a rate.
-    #[arg(long, value_name = "CALLS")]
+    #[arg(long, value_name = "CALLS", conflicts_with_all = ["burst", "algorithm", "per"])]
     concurrency: Option<String>,
     /// How much a token bucket holds.
     #[arg(long)]
@@ -132,9 +133,12 @@ impl Limit {
             Self::Unset { target, concurrency } => {
                 let target = target.resolve(desk).await?;
                 let kind = if concurrency { LimitKindName::Concurrency } else { LimitKindName::Rate };
-                desk.control.limits().unset(&desk.actor, &target, kind).await?;
-                tell_server(desk).await;
                 let about = Names::default().describe(desk, &target).await?;
+                match desk.control.limits().unset(&desk.actor, &target, kind).await {
+                    Err(ControlError::NotFound { what: "limit", .. }) => anyhow::bail!("{about}: no {kind} is set"),
+                    unset => unset?,
+                }
+                tell_server(desk).await;
                 desk.output.result(&target, || format!("{about}: {kind} taken away"))
             }
             Self::List { tenant } => {

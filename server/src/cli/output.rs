@@ -45,11 +45,17 @@ fn table<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>) -> String 
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A time in epoch milliseconds as people read it, in UTC.
+/// A time in epoch milliseconds as people read it, in UTC. What RFC 3339 cannot write stays a number.
 pub(crate) fn time(ms: i64) -> String {
-    let since_epoch = std::time::Duration::from_millis(ms.max(0).unsigned_abs());
+    if !(0..=LAST_OF_RFC3339).contains(&ms) {
+        return format!("{ms} ms since 1970");
+    }
+    let since_epoch = std::time::Duration::from_millis(ms.unsigned_abs());
     humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since_epoch).to_string()
 }
+
+/// The end of the year 9999.
+const LAST_OF_RFC3339: i64 = 253_402_300_799_000;
 
 /// The same for a time that may be missing.
 pub(crate) fn optional_time(ms: Option<i64>) -> String {
@@ -69,5 +75,7 @@ mod tests {
     #[test]
     fn times_are_utc() {
         assert_eq!(time(1_700_000_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(time(LAST_OF_RFC3339), "9999-12-31T23:59:59Z");
+        assert_eq!(time(i64::MAX), "9223372036854775807 ms since 1970");
     }
 }

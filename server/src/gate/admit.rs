@@ -12,7 +12,6 @@ use super::ticket::Ticket;
 use super::{Arrived, Trip};
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
-use crate::policy::baseline::Baseline;
 use crate::policy::compile::{CallLimits, CallerPolicy};
 use crate::policy::resolve::Asked;
 use crate::refusal::fields::{Fields, Nearest};
@@ -22,7 +21,6 @@ use crate::refusal::{Reason, Refusal, Throttled};
 pub(crate) struct Admission {
     limiter: Limiter,
     policy: Arc<PolicyStore>,
-    baseline: Arc<Baseline>,
     registry: Arc<Registry>,
     /// The limiter's ids of the registry's tools, by index.
     tools: Box<[ToolId]>,
@@ -36,19 +34,9 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(
-        limiter: Limiter,
-        policy: Arc<PolicyStore>,
-        baseline: Arc<Baseline>,
-        registry: Arc<Registry>,
-        jitter: bool,
-    ) -> Self {
+    pub(crate) fn new(limiter: Limiter, policy: Arc<PolicyStore>, registry: Arc<Registry>, jitter: bool) -> Self {
         let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
-        Self { limiter, policy, baseline, registry, tools, jitter }
-    }
-
-    pub(crate) fn baseline(&self) -> &Baseline {
-        &self.baseline
+        Self { limiter, policy, registry, tools, jitter }
     }
 
     /// What the policy in force means for this caller: remembered until the policy changes.
@@ -59,7 +47,7 @@ impl Admission {
         {
             return policy;
         }
-        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes(), &self.baseline));
+        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes()));
         principal.policy.store(Some(Arc::clone(&policy)));
         policy
     }
@@ -76,7 +64,7 @@ impl Admission {
             return Err(Refusal::Suspended(who));
         }
         let asked = self.asked(policy, method, kind);
-        let limits = policy.limits(asked, principal.who, &self.baseline);
+        let limits = policy.limits(asked, principal.who);
         let tool = match asked {
             Asked::Tool(tool) => self.tools[tool.get() as usize],
             Asked::UnknownTool | Asked::Request | Asked::Notification => ToolId::NONE,

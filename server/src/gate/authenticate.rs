@@ -14,6 +14,7 @@ use sluicegate_control::{
 };
 use sluicegate_limits::{AgentId, Limiter, TenantHandle, TenantIdentity};
 use sluicegate_mcp::Owner;
+use tokio::sync::Semaphore;
 
 use crate::caller::Caller;
 use crate::last_used::LastUsed;
@@ -45,6 +46,8 @@ pub(crate) struct Principal {
     pub(crate) agent: AgentId,
     pub(crate) key: Option<sluicegate_limits::KeyId>,
     credential: Option<Presented>,
+    /// Bodies of this caller that may be on their way in at once: they are not admitted yet.
+    pub(crate) reading: Semaphore,
     /// What the policy means for this caller; replaced when the policy has changed.
     pub(crate) policy: ArcSwapOption<CallerPolicy>,
 }
@@ -62,17 +65,25 @@ struct Presented {
 }
 
 impl Principal {
-    fn anonymous(limiter: &Limiter) -> Self {
+    fn anonymous(limiter: &Limiter, reading: usize) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Untenanted);
         let caller = Caller::new(None, "anonymous".to_owned(), None);
         let agent = tenant.agent(caller.agent());
-        let owner = Owner { group: "".into(), member: "".into() };
-        let who = Who::default();
-        Self { who, caller, owner, tenant, agent, key: None, credential: None, policy: ArcSwapOption::empty() }
+        Self {
+            who: Who::default(),
+            caller,
+            owner: Owner { group: "".into(), member: "".into() },
+            tenant,
+            agent,
+            key: None,
+            credential: None,
+            reading: Semaphore::new(reading),
+            policy: ArcSwapOption::empty(),
+        }
     }
 
     /// Limiter state is keyed by ids, so a tenant that is made again under its old slug starts afresh.
-    fn of(credential: Credential, limiter: &Limiter, looked_up: Revision) -> Self {
+    fn of(credential: Credential, limiter: &Limiter, reading: usize, looked_up: Revision) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Named(&credential.tenant_id.to_string()));
         let (agent_id, key_id) = (credential.agent_id.to_string(), credential.key_id.to_string());
         Self {
@@ -95,6 +106,7 @@ impl Principal {
                 looked_up,
                 noted_at: AtomicI64::new(i64::MIN),
             }),
+            reading: Semaphore::new(reading),
             policy: ArcSwapOption::empty(),
         }
     }
@@ -126,6 +138,8 @@ pub(crate) struct Authenticator {
     limiter: Limiter,
     policy: Arc<PolicyStore>,
     clock: WallClock,
+    /// See [`Principal::reading`].
+    reading: usize,
     known: Cache<KeyId, Known>,
     last_used: Arc<LastUsed>,
     /// The one caller of a server with `auth = "none"`.
@@ -139,11 +153,12 @@ impl Authenticator {
         limiter: Limiter,
         policy: Arc<PolicyStore>,
         clock: WallClock,
+        reading: usize,
         last_used: Arc<LastUsed>,
     ) -> Self {
-        let anonymous = (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&limiter)));
+        let anonymous = (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&limiter, reading)));
         let known = Cache::builder().max_capacity(MOST_PRINCIPALS).expire_after(KnownFor).build();
-        Self { control, limiter, policy, clock, known, last_used, anonymous }
+        Self { control, limiter, policy, clock, reading, known, last_used, anonymous }
     }
 
     /// Authenticates a request by its headers, and takes the credentials out of them.
@@ -176,11 +191,15 @@ impl Authenticator {
 
     /// Looks a key id up, in memory or in the database; concurrent look-ups of one id are one query.
     async fn find(&self, id: KeyId) -> Result<Known, Refusal> {
+        if let Some(known) = self.known.get(&id).await {
+            return Ok(known);
+        }
         let found = self.known.try_get_with(id, async {
             // Read before the query: a change that the query missed is newer than this.
             let looked_up = self.policy.current().revision;
             let credential = self.control.credentials().find(id).await?;
-            let principal = credential.map(|credential| Arc::new(Principal::of(credential, &self.limiter, looked_up)));
+            let principal = credential
+                .map(|credential| Arc::new(Principal::of(credential, &self.limiter, self.reading, looked_up)));
             Ok(principal.map_or(Known::Nobody, Known::Principal))
         });
         found.await.map_err(|error: Arc<sluicegate_control::ControlError>| {

@@ -38,7 +38,7 @@ pub(crate) async fn dispatch(
     if runs_a_tool {
         return Ok(answer.await);
     }
-    let limit = gate.admission.baseline().timeout;
+    let limit = ticket.limits.deadline;
     tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
@@ -63,7 +63,7 @@ impl Gate {
         extensions.insert(ticket.principal.caller.clone());
         let held = Arc::clone(ticket) as Arc<dyn sluicegate_mcp::Ticket>;
         let admitted = Admitted::new(tool, held, Arc::clone(&ticket.request_id))
-            .with_deadline(self.admission.baseline().timeout_of(tool))
+            .with_deadline(ticket.limits.deadline)
             .with_extensions(extensions);
         Some(Passage::Admitted(admitted))
     }

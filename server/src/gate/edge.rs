@@ -8,7 +8,10 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
 
+use super::authenticate::Principal;
+use crate::accept::Superfluous;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 
@@ -19,6 +22,8 @@ pub(crate) struct Edge {
     origins: Vec<String>,
     max_body_bytes: usize,
     body_timeout: Duration,
+    /// The bytes of bodies that may still be on their way in, over all callers.
+    buffer: Semaphore,
 }
 
 /// Which host names a request may address. A page of a foreign site that rebinds its own name to our address is what
@@ -33,10 +38,19 @@ enum Hosts {
 impl Edge {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            hosts: Hosts::new(&settings.allowed_hosts, settings.bind),
-            origins: list(&settings.allowed_origins),
+            hosts: Hosts::new(settings.hosts().map(str::to_owned).collect(), settings.bind),
+            origins: settings.origins().map(str::to_owned).collect(),
             max_body_bytes: settings.max_body_bytes,
             body_timeout: settings.body_timeout.0,
+            buffer: Semaphore::new(settings.max_buffered_bytes.min(Semaphore::MAX_PERMITS)),
+        }
+    }
+
+    /// Refuses requests on a connection above the cap.
+    pub(crate) fn check_connection(&self, parts: &Parts) -> Result<(), Refusal> {
+        match parts.extensions.get::<Superfluous>() {
+            Some(Superfluous) => Err(Refusal::Unavailable("The server has all the connections it takes.")),
+            None => Ok(()),
         }
     }
 
@@ -62,17 +76,26 @@ impl Edge {
         Err(Refusal::Forbidden(format!("Pages of `{origin}` may not call this server (allowed_origins).")))
     }
 
-    /// Reads the body whole, up to the tenant's or the server's limit.
+    /// Reads the body whole, up to the tenant's or the server's limit. What has not arrived yet is not admitted yet, so it
+    /// is bounded here: by the number of bodies of one caller and by the bytes of all of them.
     pub(crate) async fn read_body(
         &self,
         parts: &Parts,
         body: Body,
+        principal: &Principal,
         tenant_limit: Option<u64>,
     ) -> Result<Bytes, Refusal> {
         let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
         if announced_length(&parts.headers).is_some_and(|length| length > limit as u64) {
             return Err(Refusal::BodyTooLarge { limit });
         }
+        let Ok(_reading) = principal.reading.try_acquire() else {
+            return Err(Refusal::Unavailable("This agent is sending as many requests as it may at once."));
+        };
+        let room = announced_length(&parts.headers).map_or(limit, |length| usize::try_from(length).unwrap_or(limit));
+        let Ok(_room) = self.buffer.try_acquire_many(u32::try_from(room).unwrap_or(u32::MAX)) else {
+            return Err(Refusal::Unavailable("The server is reading as many bodies as it can hold."));
+        };
         match tokio::time::timeout(self.body_timeout, Limited::new(body, limit).collect()).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
@@ -83,11 +106,13 @@ impl Edge {
 }
 
 impl Hosts {
-    fn new(allowed: &str, bind: SocketAddr) -> Self {
-        match list(allowed) {
-            names if !names.is_empty() => Self::Named(names),
-            _ if bind.ip().is_loopback() => Self::Loopback,
-            _ => Self::Any,
+    fn new(names: Vec<String>, bind: SocketAddr) -> Self {
+        if !names.is_empty() {
+            Self::Named(names)
+        } else if bind.ip().is_loopback() {
+            Self::Loopback
+        } else {
+            Self::Any
         }
     }
 
@@ -122,21 +147,18 @@ fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn list(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hosts(allowed: &str, bind: &str) -> Hosts {
+    fn hosts(allowed: &[&str], bind: &str) -> Hosts {
+        let allowed = allowed.iter().map(ToString::to_string).collect();
         Hosts::new(allowed, bind.parse().expect("an address"))
     }
 
     #[test]
     fn on_a_loopback_address_only_loopback_names_are_served() {
-        let hosts = hosts("", "127.0.0.1:8080");
+        let hosts = hosts(&[], "127.0.0.1:8080");
         for (host, allowed) in [
             ("127.0.0.1:8080", true),
             ("localhost", true),
@@ -166,8 +188,8 @@ mod tests {
 
     #[test]
     fn elsewhere_any_name_is_served_until_names_are_given() {
-        assert!(hosts("", "0.0.0.0:80").allow("mcp.example"));
-        let named = hosts("mcp.example, other.example", "0.0.0.0:80");
+        assert!(hosts(&[], "0.0.0.0:80").allow("mcp.example"));
+        let named = hosts(&["mcp.example", "other.example"], "0.0.0.0:80");
         assert!(named.allow("MCP.example") && named.allow("other.example") && !named.allow("evil.example"));
     }
 }

@@ -1,12 +1,11 @@
 //! The gate on stdio: one caller, whose key is checked again at every request, and the same admission.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use http::Method;
 use sluicegate_mcp::{Kind, StdioGate, StdioPassage, StdioRefusal, StdioRequest};
 
-use super::{Arrived, Trip, dispatch, new_request_id};
+use super::{Arrived, Trip, dispatch};
 use crate::refusal::{Refusal, stdio};
 
 /// The gate of a server for the one caller on stdio.
@@ -44,7 +43,7 @@ impl Gate {
 
 impl StdioGate for Gate {
     async fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal> {
-        let trip = Trip { request_id: new_request_id(), started: Instant::now(), user_agent: None, version: None };
+        let trip = Trip::without_headers();
         self.pass(&trip, request).await.map_err(|refusal| {
             stdio::render(&refusal, self.gate.wording.code, request.protocol_version, &trip.request_id)
         })

@@ -1,6 +1,7 @@
 //! The limits of one caller in the form that the call path uses: compiled on first use, shared until the policy changes.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::HeaderValue;
 use sluicegate_control::{KeyScopes, TenantSettings};
@@ -33,6 +34,8 @@ pub(crate) struct CallLimits {
     /// The tool that they are for.
     pub(crate) tool: Option<Arc<str>>,
     pub(crate) tool_index: Option<ToolIndex>,
+    /// How long the work may take.
+    pub(crate) deadline: Duration,
     /// The names of the rates in `RateLimit-Policy`, by index.
     names: Box<[Box<str>]>,
     pub(crate) policy_field: Option<HeaderValue>,
@@ -40,7 +43,8 @@ pub(crate) struct CallLimits {
 
 impl CallerPolicy {
     /// What `snapshot` means for `who`, whose key opens `scopes`.
-    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>, baseline: &Baseline) -> Self {
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>) -> Self {
+        let baseline = &snapshot.baseline;
         // A tenant that the snapshot does not know yet is newer than it.
         let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
         let suspended = if tenant.is_some_and(|tenant| !tenant.status.is_active()) {
@@ -74,7 +78,7 @@ impl CallerPolicy {
     }
 
     /// The limits of what is asked, by the snapshot that this policy was made from; compiled at first use.
-    pub(crate) fn limits(&self, asked: Asked, who: Who, baseline: &Baseline) -> &Arc<CallLimits> {
+    pub(crate) fn limits(&self, asked: Asked, who: Who) -> &Arc<CallLimits> {
         let compiled = match asked {
             Asked::Tool(tool) => &self.tools[tool.get() as usize],
             Asked::UnknownTool => &self.unknown,
@@ -82,8 +86,8 @@ impl CallerPolicy {
             Asked::Notification => &self.notifications,
         };
         compiled.get_or_init(|| {
-            let resolver = Resolver { snapshot: &self.snapshot, baseline, who };
-            Arc::new(CallLimits::new(&resolver.resolve(asked), baseline, asked))
+            let resolver = Resolver { snapshot: &self.snapshot, who };
+            Arc::new(CallLimits::new(&resolver.resolve(asked), &self.snapshot.baseline, asked))
         })
     }
 }
@@ -118,8 +122,9 @@ impl CallLimits {
         let (cost, priority) = declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
         let rules = Rules::new(rates, caps, cost, priority, baseline.reserve)
             .expect("each place has at most eight rates and one cap, so the rules hold together");
+        let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
-        Self { rules, tool, tool_index, names, policy_field }
+        Self { rules, tool, tool_index, deadline, names, policy_field }
     }
 
     /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.

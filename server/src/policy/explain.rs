@@ -101,7 +101,6 @@ pub(crate) struct Shadowed {
 pub(crate) struct Explainer {
     pub(crate) control: Control,
     pub(crate) policy: Arc<PolicyStore>,
-    pub(crate) baseline: Arc<Baseline>,
     pub(crate) limiter: Option<Limiter>,
 }
 
@@ -115,8 +114,8 @@ impl Explainer {
             (tool.definition.name, declared)
         });
         let baseline = Arc::new(Baseline::new(settings, declared)?);
-        let policy = Arc::new(PolicyStore::load(control.clone(), WallClock::system()).await?);
-        Ok(Self { control: control.clone(), policy, baseline, limiter: None })
+        let policy = Arc::new(PolicyStore::load(control.clone(), WallClock::system(), baseline).await?);
+        Ok(Self { control: control.clone(), policy, limiter: None })
     }
 
     /// Answers a question, by the policy in force.
@@ -130,14 +129,14 @@ impl Explainer {
             self.control.keys().get(actor, key).await?;
         }
         self.control.tools().get(actor, &question.tool).await?;
-        let Some(tool) = self.baseline.tool(&question.tool) else {
+        let snapshot = self.policy.current();
+        let Some(tool) = snapshot.baseline.tool(&question.tool) else {
             return Err(ControlError::NotFound { what: "tool on this server", name: question.tool });
         };
         let who = Who { tenant: Some(agent.tenant_id), agent: Some(agent.id), key: question.key };
         let asked = Asked::Tool(tool);
-        let snapshot = self.policy.current();
-        let applied = Resolver { snapshot: &snapshot, baseline: &self.baseline, who }.resolve(asked);
-        let limits = CallLimits::new(&applied, &self.baseline, asked);
+        let applied = Resolver { snapshot: &snapshot, who }.resolve(asked);
+        let limits = CallLimits::new(&applied, &snapshot.baseline, asked);
         let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
         Ok(Explanation {
             question,

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use sluicegate_control::{Control, ControlError, PolicyWatch, WallClock};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::Snapshot;
+use super::baseline::Baseline;
 
 /// How long to wait before a failed load is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -15,6 +17,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The policy in force, swapped atomically.
 pub(crate) struct PolicyStore {
     current: ArcSwap<Snapshot>,
+    /// Held by whoever makes the next snapshot.
+    changing: Mutex<()>,
     control: Control,
     clock: WallClock,
 }
@@ -24,10 +28,14 @@ impl PolicyStore {
     ///
     /// # Errors
     /// When the database cannot be read or holds a policy that makes no sense: there is none to start with.
-    pub(crate) async fn load(control: Control, clock: WallClock) -> Result<Self, ControlError> {
+    pub(crate) async fn load(
+        control: Control,
+        clock: WallClock,
+        baseline: Arc<Baseline>,
+    ) -> Result<Self, ControlError> {
         let delta = control.policy().load_all().await?;
-        let current = ArcSwap::from_pointee(Snapshot::empty().after(delta, clock.now_ms()));
-        Ok(Self { current, control, clock })
+        let current = ArcSwap::from_pointee(Snapshot::empty(baseline).after(delta, clock.now_ms()));
+        Ok(Self { current, changing: Mutex::new(()), control, clock })
     }
 
     /// The policy in force.
@@ -40,6 +48,7 @@ impl PolicyStore {
     /// # Errors
     /// See [`load`](Self::load). The policy in force stays.
     pub(crate) async fn refresh(&self) -> Result<(), ControlError> {
+        let _alone = self.changing.lock().await;
         let current = self.current.load_full();
         let delta = self.control.policy().changes_since(current.revision).await?;
         let now_ms = self.clock.now_ms();

@@ -18,7 +18,6 @@ use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
-use super::baseline::Baseline;
 
 /// The caller as overrides are looked up for it. All `None`: nobody is identified (`auth = "none"`).
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +57,39 @@ pub(crate) enum Limits {
     Cap(Concurrency),
 }
 
+impl Limits {
+    fn unless_empty(self) -> Option<Self> {
+        match self {
+            Self::Rates(rates) if rates.is_empty() => None,
+            limits => Some(limits),
+        }
+    }
+}
+
+impl From<RateLimit> for Limits {
+    fn from(rate: RateLimit) -> Self {
+        Self::Rates(vec![rate])
+    }
+}
+
+impl From<Option<RateLimit>> for Limits {
+    fn from(rate: Option<RateLimit>) -> Self {
+        Self::Rates(rate.into_iter().collect())
+    }
+}
+
+impl From<&Vec<RateLimit>> for Limits {
+    fn from(rates: &Vec<RateLimit>) -> Self {
+        Self::Rates(rates.clone())
+    }
+}
+
+impl From<Concurrency> for Limits {
+    fn from(cap: Concurrency) -> Self {
+        Self::Cap(cap)
+    }
+}
+
 /// Where a limit comes from.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
@@ -72,122 +104,119 @@ pub(crate) enum Source {
 /// The limits of one call: what overrides say, over what the baseline says.
 pub(crate) struct Resolver<'a> {
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) baseline: &'a Baseline,
     pub(crate) who: Who,
 }
 
 impl Resolver<'_> {
     /// Every limit that holds, in the order server, tenant, agent, tool.
     pub(crate) fn resolve(&self, asked: Asked) -> Vec<Applied> {
-        let base = self.baseline;
-        let mut applied = Vec::new();
-        let cap = |setting, cap| Some((Source::Config(setting), Limits::Cap(cap)));
-        let rate = |setting, rate| Some((Source::Config(setting), Limits::Rates(vec![rate])));
-
-        self.add(
-            &mut applied,
-            Kind::Concurrency,
-            Scope::Server,
-            Place::Server,
-            &[Some(Target::Server)],
-            [cap("max_in_flight", base.server_concurrency)],
-        );
-        self.add(&mut applied, Kind::Concurrency, Scope::Tenant, Place::Tenant, &self.tenant_targets(), [None]);
-        self.add(
-            &mut applied,
-            Kind::Concurrency,
-            Scope::Agent,
-            Place::Agent,
-            &self.agent_targets(),
-            [cap("agent_concurrency", base.agent_concurrency)],
-        );
-        self.add(&mut applied, Kind::Concurrency, Scope::Agent, Place::AgentKey, &[self.key_target()], [None]);
+        let base = &*self.snapshot.baseline;
+        let mut layers = vec![
+            Layer::cap(Scope::Server, Place::Server, [Target::Server]).or("max_in_flight", base.server_concurrency),
+            Layer::cap(Scope::Tenant, Place::Tenant, self.tenant_targets()),
+            Layer::cap(Scope::Agent, Place::Agent, self.agent_targets())
+                .or("agent_concurrency", base.agent_concurrency),
+            Layer::cap(Scope::Agent, Place::AgentKey, self.key_target()),
+        ];
         match asked {
-            Asked::Tool(_) | Asked::UnknownTool => {}
-            Asked::Notification => return applied,
+            Asked::Notification => {}
             Asked::Request => {
-                let requests = rate("requests_per_agent", base.requests);
-                self.add(&mut applied, Kind::Rate, Scope::Agent, Place::AgentRequests, &[], [requests]);
-                return applied;
+                let requests = Layer::rate(Scope::Agent, Place::AgentRequests, []);
+                layers.push(requests.or("requests_per_agent", base.requests));
             }
+            Asked::Tool(_) | Asked::UnknownTool => layers.extend([
+                Layer::rate(Scope::Server, Place::Server, [Target::Server]).or("limit_server", base.server),
+                Layer::rate(Scope::Tenant, Place::Tenant, self.tenant_targets()).or("limit_tenant", base.tenant),
+                Layer::rate(Scope::Agent, Place::Agent, self.agent_targets()).or("limit_agent", base.agent),
+                Layer::rate(Scope::Agent, Place::AgentKey, self.key_target()),
+            ]),
         }
-
-        let server = base.server.and_then(|limit| rate("limit_server", limit));
-        self.add(&mut applied, Kind::Rate, Scope::Server, Place::Server, &[Some(Target::Server)], [server]);
-        let tenant = rate("limit_tenant", base.tenant);
-        self.add(&mut applied, Kind::Rate, Scope::Tenant, Place::Tenant, &self.tenant_targets(), [tenant]);
-        let agent = rate("limit_agent", base.agent);
-        self.add(&mut applied, Kind::Rate, Scope::Agent, Place::Agent, &self.agent_targets(), [agent]);
-        self.add(&mut applied, Kind::Rate, Scope::Agent, Place::AgentKey, &[self.key_target()], [None]);
-
         if let Asked::Tool(tool) = asked {
-            let declaration = base.declaration(tool);
-            let targets = self.tool_targets(base.tool_name(tool));
-            let rates =
-                (!declaration.rates.is_empty()).then(|| (Source::Declared, Limits::Rates(declaration.rates.clone())));
-            let fallback = rate("limit_tool", base.tool);
-            let place = tool_place(declaration.per);
-            self.add(&mut applied, Kind::Rate, Scope::Tool, place, &targets, [rates, fallback]);
-            let cap = declaration.concurrency.map(|cap| (Source::Declared, Limits::Cap(cap)));
-            self.add(&mut applied, Kind::Concurrency, Scope::Tool, place, &targets, [cap]);
+            let declared = base.declaration(tool);
+            let (place, targets) = (tool_place(declared.per), self.tool_targets(base.tool_name(tool)));
+            let rate = Layer::rate(Scope::Tool, place, targets.clone()).or_declared(&declared.rates);
+            layers.push(rate.or("limit_tool", base.tool));
+            let cap = Layer::cap(Scope::Tool, place, targets);
+            layers.push(match declared.concurrency {
+                Some(declared) => cap.or_declared(declared),
+                None => cap,
+            });
         }
-        applied
-    }
-
-    /// Adds the most specific source of one scope, if there is any, with all that it shadows.
-    fn add<const N: usize>(
-        &self,
-        applied: &mut Vec<Applied>,
-        kind: Kind,
-        scope: Scope,
-        place: Place,
-        targets: &[Option<Target>],
-        baseline: [Option<(Source, Limits)>; N],
-    ) {
-        let overrides = targets.iter().flatten().filter_map(|target| self.snapshot.entry(target, kind));
-        let overrides = overrides.map(|entry| (Source::Override(Arc::clone(entry)), numbers(entry)));
-        let mut sources = overrides.chain(baseline.into_iter().flatten());
-        let Some((source, limits)) = sources.next() else { return };
-        let place = match &source {
-            Source::Override(entry) => overridden_place(entry, place),
-            Source::Declared | Source::Config(_) => place,
-        };
-        let mode = match &source {
-            Source::Override(entry) => entry.mode,
-            Source::Declared | Source::Config(_) => Mode::Enforce,
-        };
-        applied.push(Applied { scope, place, limits, mode, source, shadows: sources.collect() });
+        layers.into_iter().filter_map(|layer| layer.apply(self.snapshot)).collect()
     }
 
     fn plan(&self) -> Option<PlanId> {
         self.who.tenant.and_then(|tenant| self.snapshot.tenant(tenant)).and_then(|tenant| tenant.plan_id)
     }
 
-    fn tenant_targets(&self) -> [Option<Target>; 2] {
-        [self.who.tenant.map(|tenant| Target::Tenant { tenant }), self.plan().map(|plan| Target::Plan { plan })]
+    fn tenant_targets(&self) -> Vec<Target> {
+        let own = self.who.tenant.map(|tenant| Target::Tenant { tenant });
+        own.into_iter().chain(self.plan().map(|plan| Target::Plan { plan })).collect()
     }
 
-    fn agent_targets(&self) -> [Option<Target>; 2] {
+    fn agent_targets(&self) -> Vec<Target> {
         let own = self.who.tenant.zip(self.who.agent).map(|(tenant, agent)| Target::Agent { tenant, agent });
-        [own, self.plan().map(|plan| Target::PlanAgent { plan })]
+        own.into_iter().chain(self.plan().map(|plan| Target::PlanAgent { plan })).collect()
     }
 
     fn key_target(&self) -> Option<Target> {
-        let Who { tenant: Some(tenant), agent: Some(agent), key: Some(key) } = self.who else {
-            return None;
-        };
-        Some(Target::Key { tenant, agent, key })
+        let Who { tenant, agent, key } = self.who;
+        Some(Target::Key { tenant: tenant?, agent: agent?, key: key? })
     }
 
-    fn tool_targets(&self, name: &str) -> [Option<Target>; 4] {
+    fn tool_targets(&self, name: &str) -> Vec<Target> {
         let tool = || name.to_owned();
-        let who = self.who;
-        [
-            who.tenant.zip(who.agent).map(|(tenant, agent)| Target::AgentTool { tenant, agent, tool: tool() }),
-            who.tenant.map(|tenant| Target::TenantTool { tenant, tool: tool() }),
-            self.plan().map(|plan| Target::PlanTool { plan, tool: tool() }),
-            Some(Target::Tool { tool: tool() }),
-        ]
+        let Who { tenant, agent, .. } = self.who;
+        let of_agent = tenant.zip(agent).map(|(tenant, agent)| Target::AgentTool { tenant, agent, tool: tool() });
+        let of_tenant = tenant.map(|tenant| Target::TenantTool { tenant, tool: tool() });
+        let of_plan = self.plan().map(|plan| Target::PlanTool { plan, tool: tool() });
+        [of_agent, of_tenant, of_plan, Some(Target::Tool { tool: tool() })].into_iter().flatten().collect()
+    }
+}
+
+/// One scope's limits of one kind: the targets of overrides, most specific first, and what holds below them.
+struct Layer {
+    kind: Kind,
+    scope: Scope,
+    place: Place,
+    targets: Vec<Target>,
+    below: Vec<(Source, Limits)>,
+}
+
+impl Layer {
+    fn rate(scope: Scope, place: Place, targets: impl IntoIterator<Item = Target>) -> Self {
+        Self { kind: Kind::Rate, scope, place, targets: targets.into_iter().collect(), below: Vec::new() }
+    }
+
+    fn cap(scope: Scope, place: Place, targets: impl IntoIterator<Item = Target>) -> Self {
+        Self { kind: Kind::Concurrency, ..Self::rate(scope, place, targets) }
+    }
+
+    /// Below that: what the tool declares, if it does.
+    fn or_declared(mut self, limits: impl Into<Limits>) -> Self {
+        self.below.extend(limits.into().unless_empty().map(|limits| (Source::Declared, limits)));
+        self
+    }
+
+    /// Below that: a setting, if it is set.
+    fn or(mut self, setting: &'static str, limits: impl Into<Limits>) -> Self {
+        self.below.extend(limits.into().unless_empty().map(|limits| (Source::Config(setting), limits)));
+        self
+    }
+
+    /// The most specific source, if there is any, with all that it shadows.
+    fn apply(self, snapshot: &Snapshot) -> Option<Applied> {
+        let Self { kind, scope, place, targets, below } = self;
+        let entries = targets.iter().filter_map(|target| snapshot.entry(target, kind));
+        let overrides = entries.map(|entry| (Source::Override(Arc::clone(entry)), numbers(entry)));
+        let mut sources = overrides.chain(below);
+        let (source, limits) = sources.next()?;
+        let shadows = sources.collect();
+        let (place, mode) = match &source {
+            Source::Override(entry) => (overridden_place(entry, place), entry.mode),
+            Source::Declared | Source::Config(_) => (place, Mode::Enforce),
+        };
+        Some(Applied { scope, place, limits, mode, source, shadows })
     }
 }
 

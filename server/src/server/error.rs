@@ -51,7 +51,7 @@ pub enum StartError {
     /// The peer on stdio never spoke the protocol, or the streams broke.
     #[error("the stdio transport failed")]
     Stdio(#[source] std::io::Error),
-    /// What [`Server::on_ready`] was given failed.
+    /// What [`Server::on_ready`](super::Server::on_ready) was given failed.
     #[error("the server was started, but its first work failed")]
     Ready(#[source] BoxError),
 }

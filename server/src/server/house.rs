@@ -56,7 +56,7 @@ impl House {
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
         let limiter = Limiter::new(limiter_clock, options);
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
-        let policy = PolicyStore::load(control.clone(), clock.clone()).await;
+        let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
         let last_used = Arc::new(LastUsed::default());
         let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -72,15 +72,10 @@ impl House {
                 limiter.clone(),
                 Arc::clone(&policy),
                 clock.clone(),
+                settings.agent_concurrency as usize,
                 Arc::clone(&last_used),
             ),
-            admission: Admission::new(
-                limiter.clone(),
-                Arc::clone(&policy),
-                Arc::clone(&baseline),
-                registry,
-                settings.retry_jitter,
-            ),
+            admission: Admission::new(limiter.clone(), Arc::clone(&policy), registry, settings.retry_jitter),
             endpoint: HttpEndpoint::new(&engine, session_options(settings), shutdown.clone()),
             wording: Wording {
                 style: settings.refusal_style,
@@ -90,12 +85,8 @@ impl House {
             meter: Arc::new(Meter::new()),
             draining: draining.clone(),
         };
-        let explainer = Explainer {
-            control: control.clone(),
-            policy: Arc::clone(&policy),
-            baseline,
-            limiter: Some(limiter.clone()),
-        };
+        let explainer =
+            Explainer { control: control.clone(), policy: Arc::clone(&policy), limiter: Some(limiter.clone()) };
 
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, shutdown.clone()));

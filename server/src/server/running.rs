@@ -6,6 +6,7 @@ use sluicegate_control::Control;
 use tokio::task::JoinHandle;
 
 use super::house::House;
+use crate::site::MCP_PATH;
 
 /// A server that is serving.
 #[must_use = "a server that is dropped goes on serving; stop it or wait for it"]
@@ -25,7 +26,7 @@ impl Running {
     /// Where MCP is served.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        format!("http://{}{MCP_PATH}", self.address)
     }
 
     /// The control plane of this server.

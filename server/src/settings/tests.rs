@@ -46,6 +46,40 @@ fn a_misspelt_variable_is_refused() {
 }
 
 #[test]
+fn values_are_read_as_what_the_setting_is() {
+    let environment = [
+        ("SLUICEGATE_KEY_ENVIRONMENT", "1"),
+        ("SLUICEGATE_DATA", "2024"),
+        ("SLUICEGATE_RATE_LIMIT_ERROR_CODE", "-32023"),
+        ("SLUICEGATE_RETRY_JITTER", "true"),
+    ];
+    let settings = read("", &[], &environment).expect("all valid");
+    assert_eq!((&*settings.key_environment, settings.data.as_path()), ("1", Path::new("2024")));
+    assert_eq!(settings.rate_limit_error_code, RefusalCode::Fixed(-32023));
+    assert!(settings.retry_jitter);
+    let error = read("", &[], &[("SLUICEGATE_BODY_TIMEOUT", "30")]).expect_err("no unit").to_string();
+    assert!(error.contains("`30` is not a length of time"), "{error}");
+}
+
+#[test]
+fn values_that_would_serve_nobody_are_refused() {
+    for (variable, value) in [("SLUICEGATE_BODY_TIMEOUT", "0s"), ("SLUICEGATE_MAX_BODY_BYTES", "0")] {
+        let error = read("", &[], &[(variable, value)]).expect_err("nobody").to_string();
+        assert!(error.contains("would let nobody be served"), "{error}");
+    }
+}
+
+#[test]
+fn an_error_in_dotenv_does_not_repeat_the_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(".env");
+    std::fs::write(&path, "SLUICEGATE_DATABASE_URL=postgres://u:hunter2@x y z\n").expect("the file is written");
+    let error = dotenv(&path).expect_err("unquoted spaces").to_string();
+    assert!(error.contains("quote values") && !error.contains("hunter2"), "{error}");
+    assert!(dotenv(&folder.path().join("none")).expect("no file is no error").is_empty());
+}
+
+#[test]
 fn strangers_are_not_let_in_by_accident() {
     let open = [("SLUICEGATE_AUTH", "none"), ("SLUICEGATE_BIND", "0.0.0.0:1")];
     let error = read("", &[], &open).expect_err("not a loopback address").to_string();
@@ -75,6 +109,10 @@ fn assert_generated(path: &str, make: impl FnOnce(&str) -> String) {
     if std::env::var_os("SLUICEGATE_TEST_BLESS").is_some() {
         std::fs::write(&path, &made).expect("the file is written");
     } else {
-        assert_eq!(shipped, made, "run this test with SLUICEGATE_TEST_BLESS=1 to renew {path}");
+        let first = shipped.lines().zip(made.lines()).find(|(shipped, made)| shipped != made);
+        assert!(
+            shipped == made,
+            "{path} is stale at {first:?}: run this test with SLUICEGATE_TEST_BLESS=1 to renew it"
+        );
     }
 }

@@ -60,7 +60,10 @@ impl<'de> Deserialize<'de> for RefusalCode {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<RefusalCode, E> {
                 match text {
                     "auto" => Ok(RefusalCode::Auto),
-                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                    _ => text
+                        .parse()
+                        .map(RefusalCode::Fixed)
+                        .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
 

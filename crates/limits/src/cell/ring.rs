@@ -23,12 +23,6 @@ impl Ring {
         Self { times: VecDeque::new(), window }
     }
 
-    /// Of entries `(time, calls)`, oldest first.
-    pub(crate) fn from_entries(window: u64, entries: impl Iterator<Item = (u64, u64)>) -> Self {
-        let times = entries.flat_map(|(time, calls)| (0..calls).map(move |_| time)).collect();
-        Self { times, window }
-    }
-
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
         self.times.iter().map(|time| (*time, 1))
     }
@@ -78,14 +72,16 @@ impl Ring {
         Check { wait, after }
     }
 
+    /// Adds a call and says when the oldest leaves.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, now: u64, cost: u64) {
+    pub(crate) fn charge(&mut self, now: u64, cost: u64) -> u64 {
         while !self.all_are_live(now) {
             self.times.pop_front();
         }
         for _ in 0..cost {
             self.times.push_back(now);
         }
+        self.times.front().map_or(0, |oldest| oldest + self.window - now)
     }
 
     /// How many calls are in the window.

@@ -20,6 +20,8 @@ pub(crate) struct Spans {
     newest_at: usize,
     /// The sum of `counts`.
     total: u64,
+    /// When the oldest calls leave the window, seen from the newest span.
+    oldest_leaves: u64,
     /// The count of span `n` at `n % 61`.
     counts: [u64; KEPT as usize],
 }
@@ -27,7 +29,16 @@ pub(crate) struct Spans {
 impl Spans {
     pub(crate) fn new(window: u64) -> Self {
         let width = window.div_ceil(SPANS);
-        Self { window, width, newest: 0, newest_end: width, newest_at: 0, total: 0, counts: [0; KEPT as usize] }
+        Self {
+            window,
+            width,
+            newest: 0,
+            newest_end: width,
+            newest_at: 0,
+            total: 0,
+            oldest_leaves: 0,
+            counts: [0; KEPT as usize],
+        }
     }
 
     /// Of entries `(time, calls)`, oldest first.
@@ -110,13 +121,15 @@ impl Spans {
         self.leaves(last.unwrap_or(self.newest)) - now
     }
 
+    /// Counts a call and says when the oldest leaves.
     #[inline(always)]
-    pub(crate) fn charge(&mut self, now: u64, cost: u64) {
-        if !self.is_current(now) {
+    pub(crate) fn charge(&mut self, now: u64, cost: u64) -> u64 {
+        if !self.is_current(now) || self.total == 0 {
             self.advance(now);
         }
         self.counts[self.newest_at] += cost;
         self.total += cost;
+        self.oldest_leaves - now
     }
 
     #[cold]
@@ -130,6 +143,8 @@ impl Spans {
         self.newest = newest;
         self.newest_at = (newest % KEPT) as usize;
         self.newest_end = (newest + 1) * self.width;
+        let oldest = self.live(now).find(|n| self.count(*n) > 0);
+        self.oldest_leaves = self.leaves(oldest.unwrap_or(newest));
     }
 
     /// When the oldest calls leave the window, 0 when there are none.

@@ -8,8 +8,10 @@ use std::sync::{
 use super::{Call, Core, Limiter};
 use crate::{
     Admission, Permit, Place, Reason, Refusal, RuleRef, RuleSet, Rules, Standing, ToolId, Wait,
+    cell::Usage,
+    lock::Locked,
     permit::Places,
-    rules::{CompiledCap, CompiledRate, Identity, slot_key},
+    rules::{CompiledCap, CompiledRate, Identity, Kind, slot_key},
     table::{Site, Table},
 };
 
@@ -56,14 +58,11 @@ impl Limiter {
         let mut sites = NO_SITES;
         let nearest = ask(&mut table, &rules.tenant_rates, &who, now, &mut sites, &mut refusals);
 
-        let mut server = None;
-        if !rules.server_rates.is_empty() && refusals.worst.is_none() {
-            let mut table = core.server.lock();
-            let now = table.time(now);
-            let mut sites = NO_SITES;
-            let nearest = ask(&mut table, &rules.server_rates, &who, now, &mut sites, &mut refusals);
-            server = Some((table, now, sites, nearest));
-        }
+        let server = if rules.server_rates.is_empty() || refusals.worst.is_some() {
+            None
+        } else {
+            Some(Server::ask(core, &rules.server_rates, &who, now, &mut refusals))
+        };
 
         if let Some(worst) = &refusals.worst {
             table.make_room(now);
@@ -75,18 +74,14 @@ impl Limiter {
             return Err(refusals.answer(worst, call.rules));
         }
 
-        charge(&mut table, &rules.tenant_rates, &sites, &who, now);
+        let mut standing = charge(&mut table, &rules.tenant_rates, &sites, nearest, &who, now);
         for cap in &rules.tenant_caps {
             if slots.contains(cap.place) {
                 table.take(slot_key(cap.place, &who));
             }
         }
-        let mut standing = stand(&table, &rules.tenant_rates, &sites, nearest, &who, now);
-        if let Some((mut table, now, sites, server_nearest)) = server {
-            charge(&mut table, &rules.server_rates, &sites, &who, now);
-            if server_nearest.left < nearest.left {
-                standing = stand(&table, &rules.server_rates, &sites, server_nearest, &who, now);
-            }
+        if let Some(server) = server {
+            standing = server.charge(&rules.server_rates, &who, nearest.left).or(standing);
         }
         table.make_room(now);
         drop(table);
@@ -106,8 +101,8 @@ struct Nearest {
     at: usize,
     /// What is in use after the call, as [`Check`](crate::cell::Check) counts it.
     after: u64,
-    /// About how many calls are left.
-    left: f64,
+    /// How many calls are left there.
+    left: u64,
 }
 
 /// Asks each rate about the call, collects where it would be charged, and says which rate is nearest to refusing.
@@ -120,7 +115,7 @@ fn ask(
     sites: &mut Sites,
     refusals: &mut Refusals,
 ) -> Nearest {
-    let mut nearest = Nearest { at: usize::MAX, after: 0, left: f64::INFINITY };
+    let mut nearest = Nearest { at: usize::MAX, after: 0, left: u64::MAX };
     for (at, (rate, place)) in rates.iter().zip(sites).enumerate() {
         let key = rate.key(who);
         let (site, check) = table.check(rate, key, now);
@@ -137,47 +132,80 @@ fn ask(
     nearest
 }
 
-/// Charges the call to all of `rates`.
+/// Charges the call to all of `rates` and says how the nearest stands then.
 #[inline(always)]
-fn charge(table: &mut Table, rates: &[CompiledRate], sites: &Sites, who: &Identity, now: u64) {
-    let mut any_new = false;
-    for (rate, site) in rates.iter().zip(sites) {
-        match site.place() {
-            Some(at) => table.charge_at(at, rate, now),
-            None => any_new |= *site != Site::NOWHERE,
-        }
-    }
-    // Adding moves what is there, so it comes last.
-    if any_new {
-        for (rate, site) in rates.iter().zip(sites) {
-            match *site {
-                Site::OWN => table.charge_new(rate.key(who), rate, now),
-                Site::SHARED => table.charge_new(rate.overflow_key(rate.key(who)), rate, now),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// How the nearest rate stands after the call was charged.
-#[inline(always)]
-fn stand(
-    table: &Table,
+fn charge(
+    table: &mut Table,
     rates: &[CompiledRate],
     sites: &Sites,
     nearest: Nearest,
     who: &Identity,
     now: u64,
 ) -> Option<Standing> {
-    let (rate, site) = rates.get(nearest.at).zip(sites.get(nearest.at))?;
-    let usage = table.usage(rate, who, *site, nearest.after, now);
+    let mut any_new = false;
+    let mut reset = 0;
+    for (at, (rate, site)) in rates.iter().zip(sites).enumerate() {
+        let Some(place) = site.place() else {
+            any_new |= *site != Site::NOWHERE;
+            continue;
+        };
+        let first_back = table.charge_at(place, rate, now);
+        if at == nearest.at {
+            reset = first_back;
+        }
+    }
+    // Adding moves what is there, so it comes last.
+    if any_new {
+        for (at, (rate, site)) in rates.iter().zip(sites).enumerate() {
+            let key = match *site {
+                Site::OWN => rate.key(who),
+                Site::SHARED => rate.overflow_key(rate.key(who)),
+                _ => continue,
+            };
+            let first_back = table.charge_new(key, rate, now);
+            if at == nearest.at {
+                reset = first_back;
+            }
+        }
+    }
+    let rate = rates.get(nearest.at)?;
+    let Usage { used, reset } = match rate.kind {
+        Kind::Bucket { interval, .. } => Usage::of_backlog(nearest.after, interval),
+        Kind::Ring { .. } | Kind::Spans { .. } => Usage { used: nearest.after, reset },
+    };
     Some(Standing {
         rule: RuleRef::Rate(rate.index),
         limit: rate.capacity,
-        used: usage.used,
-        remaining: rate.capacity.saturating_sub(usage.used),
-        reset: Wait::exact(usage.reset),
+        used,
+        remaining: rate.capacity.saturating_sub(used),
+        reset: Wait::exact(reset),
     })
+}
+
+/// The server-wide rates while they are decided. Few calls have any, so this stays out of the way of those that do not.
+struct Server<'a> {
+    table: Locked<'a, Table>,
+    now: u64,
+    sites: Sites,
+    nearest: Nearest,
+}
+
+impl<'a> Server<'a> {
+    #[inline(never)]
+    fn ask(core: &'a Core, rates: &[CompiledRate], who: &Identity, now: u64, refusals: &mut Refusals) -> Self {
+        let mut table = core.server.lock();
+        let now = table.time(now);
+        let mut sites = NO_SITES;
+        let nearest = ask(&mut table, rates, who, now, &mut sites, refusals);
+        Self { table, now, sites, nearest }
+    }
+
+    /// Charges the call to the rates. Says how the nearest of them stands if less than `left` is left there.
+    #[inline(never)]
+    fn charge(mut self, rates: &[CompiledRate], who: &Identity, left: u64) -> Option<Standing> {
+        let standing = charge(&mut self.table, rates, &self.sites, self.nearest, who, self.now);
+        standing.filter(|_| self.nearest.left < left)
+    }
 }
 
 /// The rules that refused so far.

@@ -103,6 +103,17 @@ fn a_cost_above_the_capacity_is_refused_for_good_even_if_another_limit_would_onl
 }
 
 #[test]
+fn the_largest_cost_on_the_slowest_bucket_does_not_overflow_into_an_admission() {
+    let world = World::new();
+    let one = rules(vec![bucket(Place::Agent, "1/366d")], vec![]);
+    let dear =
+        Rules::new(vec![bucket(Place::Agent, "1/366d")], vec![], u32::MAX, Priority::High, false).expect("rules");
+    assert!(world.admit(&dear).is_err());
+    drop(world.admit(&one).expect("the first call"));
+    assert_eq!(world.admit(&dear).expect_err("too dear").reason(), Reason::CostAboveCapacity);
+}
+
+#[test]
 fn the_nearest_limit_is_the_one_with_the_least_left() {
     let world = World::new();
     let rules = rules(
@@ -263,7 +274,7 @@ fn inspecting_tells_the_truth_and_touches_nothing() {
         report.iter().map(|one| (one.used, one.remaining, one.refuses)).collect::<Vec<_>>(),
         [(2, 0, true), (2, 1, false), (2, 3, false)]
     );
-    assert_eq!(report[0].wait.map(|wait| wait.retry_after_seconds()), Some(30));
+    assert_eq!(report[0].wait.map(crate::Wait::retry_after_seconds), Some(30));
     assert_eq!(world.state(), used);
 }
 

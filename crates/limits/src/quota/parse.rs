@@ -188,7 +188,7 @@ pub(super) fn checked(count: u64, window: Duration) -> Result<Quota, QuotaError>
     if count == 0 {
         return Err(zero_count(count_part));
     }
-    if window.is_zero() || window.subsec_nanos() % 1_000_000 != 0 {
+    if window.is_zero() || !window.subsec_nanos().is_multiple_of(1_000_000) {
         let problem = format!("window of {window:?}");
         return Err(window_part.error(
             QuotaErrorKind::WindowOutOfRange,

@@ -3,6 +3,9 @@
 use super::{CapRule, Place, RateRule};
 use crate::{Algorithm, Mode, Priority, cell::MAX_RING, identity::OVERFLOW};
 
+/// More than any bucket holds, and little enough to be added to what one holds.
+const MOST_CHARGE: u64 = 1 << 62;
+
 /// Rates and caps, those of the tenant apart from those of the server since they lie behind different locks.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiled {
@@ -37,8 +40,8 @@ pub(crate) enum Kind {
         depth: u64,
         /// Time this call adds.
         charge: u64,
-        /// Calls per nanosecond.
-        per_ns: f64,
+        /// Calls per nanosecond, in units of 2^-64: multiplying is cheaper than dividing by `interval`.
+        per_ns: u64,
     },
     /// A window small enough for one timestamp per call.
     Ring {
@@ -75,8 +78,13 @@ impl CompiledRate {
         let kind = match rule.limit.algorithm() {
             Algorithm::TokenBucket => {
                 let interval = rule.limit.interval_ns();
-                let per_ns = 1.0 / interval as f64;
-                Kind::Bucket { interval, depth: capacity * interval, charge: cost.saturating_mul(interval), per_ns }
+                let per_ns = u64::MAX / interval;
+                Kind::Bucket {
+                    interval,
+                    depth: capacity * interval,
+                    charge: cost.saturating_mul(interval).min(MOST_CHARGE),
+                    per_ns,
+                }
             }
             Algorithm::SlidingWindow => match rule.limit.quota().window_ns() {
                 window if capacity <= MAX_RING => Kind::Ring { window },

@@ -22,7 +22,7 @@ fn call(table: &mut Table, agent: u32, now: u64) -> bool {
             Site::OWN => table.charge_new(key(agent), &rate, now),
             Site::SHARED => table.charge_new(rate.overflow_key(key(agent)), &rate, now),
             site => table.charge_at(site.place().expect("a place"), &rate, now),
-        }
+        };
     }
     table.make_room(now);
     check.wait == 0

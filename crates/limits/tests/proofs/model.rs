@@ -66,9 +66,9 @@ impl State {
                 Self::Calls { times: old, window: before, in_sixtieths: coarse },
             ) => {
                 *times = old.clone();
-                // Too many to be kept one by one stay in sixtieths until they are few.
-                *in_sixtieths |= *coarse && self.used(now) > EXACT;
-                if *coarse && !(*in_sixtieths && window == before) {
+                // What is counted in sixtieths stays so until nothing counts any more.
+                *in_sixtieths |= *coarse;
+                if *coarse && window != before {
                     // Of calls counted in sixtieths only the latest possible time is known.
                     let width = before.div_ceil(60);
                     times.retain(|time| Self::leaves(*time, *before, true) > now);
@@ -111,8 +111,8 @@ impl Reference {
         let [tenant, agent, tool] = who;
         let key = |place| match place {
             Place::Server => String::new(),
-            Place::ServerTool => format!("{tool}"),
-            Place::Tenant => format!("{tenant}"),
+            Place::ServerTool => (*tool).to_owned(),
+            Place::Tenant => (*tenant).to_owned(),
             Place::Agent => format!("{tenant} {agent}"),
             _ => format!("{tenant} {agent} {tool}"),
         };
@@ -145,7 +145,7 @@ impl State {
                 *interval == new && empty_at.saturating_sub(now) <= limit.capacity() * new
             }
             (Self::Calls { window, in_sixtieths, .. }, Self::Calls { window: new, in_sixtieths: coarse, .. }) => {
-                *window == new && *in_sixtieths == coarse
+                *window == new && (*in_sixtieths == coarse || *in_sixtieths && self.used(now) > 0)
             }
             _ => false,
         };

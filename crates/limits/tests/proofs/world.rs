@@ -8,61 +8,61 @@ use sluicegate_limits::{
     Refusal, Rules, Scope, TenantHandle, TenantIdentity, ToolId,
 };
 
-pub const STRICT: Algorithm = Algorithm::SlidingWindow;
-pub const BUCKET: Algorithm = Algorithm::TokenBucket;
+pub(crate) const STRICT: Algorithm = Algorithm::SlidingWindow;
+pub(crate) const BUCKET: Algorithm = Algorithm::TokenBucket;
 
-pub struct World {
-    pub limiter: Limiter,
-    pub mock: Arc<Mock>,
+pub(crate) struct World {
+    pub(crate) limiter: Limiter,
+    pub(crate) mock: Arc<Mock>,
 }
 
 /// One caller of one tool.
 #[derive(Clone)]
-pub struct Caller {
-    pub tenant: TenantHandle,
-    pub agent: AgentId,
-    pub tool: ToolId,
+pub(crate) struct Caller {
+    pub(crate) tenant: TenantHandle,
+    pub(crate) agent: AgentId,
+    pub(crate) tool: ToolId,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (clock, mock) = quanta::Clock::mock();
         Self { limiter: Limiter::new(clock, LimiterOptions::default()), mock }
     }
 
-    pub fn wait(&self, ns: u64) {
+    pub(crate) fn wait(&self, ns: u64) {
         self.mock.increment(Duration::from_nanos(ns));
     }
 
-    pub fn caller(&self, tenant: &str, agent: &str, tool: &str) -> Caller {
+    pub(crate) fn caller(&self, tenant: &str, agent: &str, tool: &str) -> Caller {
         let tenant = self.limiter.tenant(TenantIdentity::Named(tenant));
         Caller { agent: tenant.agent(agent), tenant, tool: self.limiter.tool(tool) }
     }
 
-    pub fn admit(&self, caller: &Caller, rules: &Rules) -> Result<Admission, Refusal> {
+    pub(crate) fn admit(&self, caller: &Caller, rules: &Rules) -> Result<Admission, Refusal> {
         self.limiter.admit(&caller.call(rules))
     }
 }
 
 impl Caller {
-    pub fn call<'a>(&'a self, rules: &'a Rules) -> Call<'a> {
+    pub(crate) fn call<'a>(&'a self, rules: &'a Rules) -> Call<'a> {
         Call { rules, tenant: &self.tenant, agent: self.agent, key: None, tool: self.tool }
     }
 }
 
-pub fn limit(algorithm: Algorithm, quota: &str) -> RateLimit {
+pub(crate) fn limit(algorithm: Algorithm, quota: &str) -> RateLimit {
     RateLimit::new(quota.parse().expect("a quota"), None, algorithm).expect("a limit")
 }
 
-pub fn rate(place: Place, limit: RateLimit) -> RateRule {
+pub(crate) fn rate(place: Place, limit: RateLimit) -> RateRule {
     RateRule { scope: Scope::Tool, place, ordinal: 0, limit, mode: Mode::Enforce }
 }
 
-pub fn cap(place: Place, slots: u32) -> CapRule {
+pub(crate) fn cap(place: Place, slots: u32) -> CapRule {
     let cap = slots.to_string().parse().expect("a cap");
     CapRule { scope: Scope::Tool, place, cap, mode: Mode::Enforce }
 }
 
-pub fn rules(rates: Vec<RateRule>, caps: Vec<CapRule>, cost: u32) -> Rules {
+pub(crate) fn rules(rates: Vec<RateRule>, caps: Vec<CapRule>, cost: u32) -> Rules {
     Rules::new(rates, caps, cost, Priority::Normal, false).expect("rules")
 }

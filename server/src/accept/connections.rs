@@ -1,0 +1,286 @@
+//! The connections that are open: who is busy, who has been silent for how long, and who has to go.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Marks requests on a connection above the cap, all of whose others are busy: they are answered that the server is full.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Superfluous;
+
+/// All connections of a server.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    shared: Arc<Shared>,
+    most: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    open: Mutex<HashMap<u64, Arc<Activity>>>,
+    next: AtomicUsize,
+    changed: Notify,
+}
+
+/// One connection, as long as it is open.
+pub(crate) struct Connection {
+    id: u64,
+    activity: Arc<Activity>,
+    shared: Arc<Shared>,
+    superfluous: bool,
+}
+
+/// What a connection does.
+struct Activity {
+    state: Mutex<State>,
+    changed: Notify,
+    close: CancellationToken,
+}
+
+struct State {
+    /// Requests in work, their response bodies included.
+    busy: usize,
+    /// Whether there has been any.
+    served: bool,
+    /// When that last changed.
+    since: Instant,
+}
+
+impl Connections {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { shared: Arc::default(), most }
+    }
+
+    /// Adds a connection. Above the cap the one that has been silent for the longest is told to close; if all are busy,
+    /// the new one is superfluous.
+    pub(crate) fn add(&self) -> Arc<Connection> {
+        let mut open = self.shared.open.lock();
+        let superfluous = open.len() >= self.most && !close_longest_silent(&open);
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed) as u64;
+        let state = State { busy: 0, served: false, since: Instant::now() };
+        let activity =
+            Arc::new(Activity { state: Mutex::new(state), changed: Notify::new(), close: CancellationToken::new() });
+        open.insert(id, Arc::clone(&activity));
+        Arc::new(Connection { id, activity, shared: Arc::clone(&self.shared), superfluous })
+    }
+
+    /// How many are open.
+    pub(crate) fn open(&self) -> usize {
+        self.shared.open.lock().len()
+    }
+
+    /// Tells every connection to close when it is not busy.
+    pub(crate) fn close_all(&self) {
+        self.shared.open.lock().values().for_each(|activity| activity.close.cancel());
+    }
+
+    /// Waits until no connection is open.
+    pub(crate) async fn until_empty(&self) {
+        loop {
+            let changed = self.shared.changed.notified();
+            if self.open() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until no request has been in work for this long; not at all when none is in work to begin with.
+    pub(crate) async fn until_quiet(&self, quiet: Duration) {
+        if self.busy() == 0 {
+            return;
+        }
+        let mut calm_since = None;
+        loop {
+            match (self.busy(), calm_since) {
+                (0, None) => calm_since = Some(Instant::now()),
+                (0, Some(since)) if since.elapsed() >= quiet => return,
+                (0, Some(_)) => {}
+                _ => calm_since = None,
+            }
+            tokio::time::sleep(quiet / 10).await;
+        }
+    }
+
+    fn busy(&self) -> usize {
+        self.shared.open.lock().values().map(|activity| activity.state.lock().busy).sum()
+    }
+}
+
+/// Whether there was a silent one to tell.
+fn close_longest_silent(open: &HashMap<u64, Arc<Activity>>) -> bool {
+    let silent = open.values().filter(|activity| !activity.close.is_cancelled());
+    let silent = silent.filter_map(|activity| {
+        let state = activity.state.lock();
+        (state.busy == 0).then_some((state.since, activity))
+    });
+    match silent.min_by_key(|(since, _)| *since) {
+        Some((_, activity)) => {
+            activity.close.cancel();
+            true
+        }
+        None => false,
+    }
+}
+
+impl Connection {
+    /// A request begins.
+    pub(crate) fn begin(&self) -> Busy {
+        self.activity.change(|state| {
+            state.busy += 1;
+            state.served = true;
+        });
+        Busy(Arc::clone(&self.activity))
+    }
+
+    pub(crate) fn is_superfluous(&self) -> bool {
+        self.superfluous
+    }
+
+    pub(crate) async fn told_to_close(&self) {
+        self.activity.close.cancelled().await;
+    }
+
+    /// Waits until nothing has been in work for too long: `first` as long as nothing ever was, `idle` afterwards.
+    pub(crate) async fn until_idle(&self, first: Duration, idle: Duration) {
+        loop {
+            let changed = self.activity.changed.notified();
+            let end = {
+                let state = self.activity.state.lock();
+                let patience = if state.served { idle } else { first };
+                (state.busy == 0).then_some(state.since + patience)
+            };
+            match end {
+                Some(end) if end <= Instant::now() => return,
+                Some(end) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep_until(end) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.open.lock().remove(&self.id);
+        self.shared.changed.notify_waiters();
+    }
+}
+
+impl Activity {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        state.since = Instant::now();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+}
+
+/// A request in work.
+pub(crate) struct Busy(Arc<Activity>);
+
+impl Busy {
+    /// Goes on until the response body has ended.
+    pub(crate) fn until_end_of(self, body: Body) -> BusyBody {
+        BusyBody { body, busy: Some(self) }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.change(|state| state.busy -= 1);
+    }
+}
+
+/// A response body that keeps its connection busy.
+pub(crate) struct BusyBody {
+    body: Body,
+    busy: Option<Busy>,
+}
+
+impl http_body::Body for BusyBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) {
+            self.busy = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_never_asks_is_idle_after_the_first_time() {
+        let connection = Connections::new(10).add();
+        let start = Instant::now();
+        connection.until_idle(Duration::from_secs(10), Duration::from_secs(75)).await;
+        assert_eq!(start.elapsed().as_secs(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_connection_is_never_idle_and_a_quiet_one_is_later() {
+        let connection = Connections::new(10).add();
+        let busy = connection.begin();
+        let idle = connection.until_idle(Duration::from_secs(1), Duration::from_secs(75));
+        assert!(tokio::time::timeout(Duration::from_hours(1), idle).await.is_err());
+        drop(busy);
+        let start = Instant::now();
+        connection.until_idle(Duration::from_secs(1), Duration::from_secs(75)).await;
+        assert_eq!(start.elapsed().as_secs(), 75);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn above_the_cap_the_longest_silent_goes_and_the_new_one_stays() {
+        let connections = Connections::new(2);
+        let oldest = connections.add();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let second = connections.add();
+        let third = connections.add();
+        assert!(oldest.activity.close.is_cancelled() && !second.activity.close.is_cancelled());
+        assert!(!third.is_superfluous());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_are_busy_a_new_connection_is_superfluous() {
+        let connections = Connections::new(1);
+        let first = connections.add();
+        let _busy = first.begin();
+        assert!(connections.add().is_superfluous());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_count_until_they_are_dropped() {
+        let connections = Connections::new(10);
+        let connection = connections.add();
+        assert_eq!(connections.open(), 1);
+        drop(connection);
+        connections.until_empty().await;
+    }
+}
