@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn on_a_loopback_address_pages_of_the_server_itself_may_call() {
-        let loopback = hosts("", "127.0.0.1:8080");
+        let loopback = hosts(&[], "127.0.0.1:8080");
         for (origin, own) in [
             ("http://127.0.0.1:8080", true),
             ("http://127.0.0.1:9090", false),
@@ -183,7 +183,7 @@ mod tests {
         ] {
             assert_eq!(loopback.is_own_page("127.0.0.1:8080", origin), own, "{origin}");
         }
-        assert!(!hosts("mcp.example", "0.0.0.0:80").is_own_page("mcp.example", "http://mcp.example"));
+        assert!(!hosts(&["mcp.example"], "0.0.0.0:80").is_own_page("mcp.example", "http://mcp.example"));
     }
 
     #[test]
