@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use sluicegate_control::ControlError;
-use sluicegate_mcp::RegistryError;
+use sluicegate_mcp::{LearnError, RegistryError};
 
 use crate::settings::SettingsError;
 
@@ -37,6 +37,9 @@ pub enum StartError {
     /// The tools do not go together.
     #[error(transparent)]
     Tools(#[from] RegistryError),
+    /// The rmcp handler does not say which tools it has.
+    #[error(transparent)]
+    Handler(#[from] LearnError),
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on")]
     Listen {
@@ -48,7 +51,7 @@ pub enum StartError {
     /// The peer on stdio never spoke the protocol, or the streams broke.
     #[error("the stdio transport failed")]
     Stdio(#[source] std::io::Error),
-    /// What [`Server::on_ready`] was given failed.
+    /// What [`Server::on_ready`](super::Server::on_ready) was given failed.
     #[error("the server was started, but its first work failed")]
     Ready(#[source] BoxError),
 }
