@@ -106,8 +106,6 @@ pub enum Outcome {
     Cancelled,
     /// The tool panicked.
     Panicked,
-    /// The tool asks its caller for something; the caller calls again with the answer.
-    InputRequired,
 }
 
 impl Outcome {
@@ -120,7 +118,6 @@ impl Outcome {
             Self::TimedOut => "timeout",
             Self::Cancelled => "cancelled",
             Self::Panicked => "panic",
-            Self::InputRequired => "input_required",
         }
     }
 }

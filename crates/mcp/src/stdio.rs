@@ -7,14 +7,15 @@ use std::sync::Arc;
 use rmcp::model::{
     ClientNotification, ClientRequest, ErrorCode, ErrorData, Extensions, ProtocolVersion, ServerConfig, ServerResult,
 };
-use rmcp::service::{DynService, NotificationContext, RequestContext, Service};
+use rmcp::service::{NotificationContext, RequestContext, Service};
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{RoleServer, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Engine;
-use crate::passage::{Passage, Visit};
+use crate::handler::{Handler, ServerInfo};
+use crate::passage::{Passage, Visible};
+use crate::registry::Registry;
 
 /// A request as the gate sees it on stdio.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +34,8 @@ pub struct StdioRequest<'a> {
 pub struct StdioPassage {
     /// The decision about a `tools/call`.
     pub passage: Option<Passage>,
-    /// What holds for every request.
-    pub visit: Visit,
+    /// Which tools a `tools/list` shows.
+    pub visible: Visible,
     /// Held until the answer is made.
     pub held: Arc<dyn Any + Send + Sync>,
 }
@@ -64,12 +65,13 @@ pub trait StdioGate: Send + Sync + 'static {
 /// # Errors
 /// When the peer never opens the protocol, or the streams fail.
 pub async fn serve_stdio(
-    engine: &Engine,
+    registry: Arc<Registry>,
+    info: ServerInfo,
     gate: impl StdioGate,
     shutdown: CancellationToken,
 ) -> Result<(), std::io::Error> {
     let (reader, writer) = stdio_pipes();
-    serve_stream(engine, gate, shutdown, reader, writer).await
+    serve_stream(registry, info, gate, shutdown, reader, writer).await
 }
 
 /// Serves the peer behind any pair of streams: what [`serve_stdio`] does, for pipes and sockets.
@@ -77,20 +79,21 @@ pub async fn serve_stdio(
 /// # Errors
 /// See [`serve_stdio`].
 pub async fn serve_stream(
-    engine: &Engine,
+    registry: Arc<Registry>,
+    info: ServerInfo,
     gate: impl StdioGate,
     shutdown: CancellationToken,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), std::io::Error> {
-    let gated = Gated { handler: engine.handler.service(Arc::clone(&engine.shared)), gate };
+    let gated = Gated { handler: Handler::new(registry, info), gate };
     let running = gated.serve_with_ct((reader, writer), shutdown).await.map_err(std::io::Error::other)?;
     running.waiting().await.map_err(std::io::Error::other)?;
     Ok(())
 }
 
 struct Gated<G> {
-    handler: Box<dyn DynService<RoleServer>>,
+    handler: Handler,
     gate: G,
 }
 
@@ -119,7 +122,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
             data: refusal.data,
         })?;
         let _held = attach(&mut context.extensions, passage);
-        Service::handle_request(&self.handler, request, context).await
+        self.handler.handle_request(request, context).await
     }
 
     async fn handle_notification(
@@ -127,7 +130,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
         notification: ClientNotification,
         context: NotificationContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        Service::handle_notification(&self.handler, notification, context).await
+        self.handler.handle_notification(notification, context).await
     }
 
     fn get_info(&self) -> ServerConfig {
@@ -140,7 +143,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
 }
 
 fn attach(extensions: &mut Extensions, passed: StdioPassage) -> Arc<dyn Any + Send + Sync> {
-    extensions.insert(passed.visit);
+    extensions.insert(passed.visible);
     if let Some(passage) = passed.passage {
         extensions.insert(passage);
     }

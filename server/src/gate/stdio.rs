@@ -35,7 +35,7 @@ impl Gate {
         let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter);
         Ok(StdioPassage {
             passage: self.gate.passage(&kind, &ticket),
-            visit: dispatch::visit(&arrived, &trip.request_id),
+            visible: dispatch::visible(&arrived.policy),
             held: ticket,
         })
     }
