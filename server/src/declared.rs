@@ -7,7 +7,22 @@ use sluicegate_limits::{Algorithm, Concurrency, Per, Priority, Quotas, RateLimit
 
 /// The limit attributes of one tool, as written. The macros have checked the texts.
 ///
-/// Attached to a [`Tool`](sluicegate_mcp::Tool) with `with`; a tool without it declares nothing.
+/// Attached to a [`Tool`](sluicegate_mcp::Tool) with `with`; a tool without it declares nothing. For tools without macros:
+///
+/// ```
+/// use sluicegate::{Declared, Params, Tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Export {
+///     dataset: String,
+/// }
+///
+/// let limits = Declared { rates: &["5/min"], concurrency: Some(2), ..Declared::default() };
+/// let export = Tool::from_fn("export", async |Params(export): Params<Export>| export.dataset).with(limits);
+/// # let _ = sluicegate::Server::new("reports").add_tool(export);
+/// ```
+///
+/// What is wrong with a text is reported when the server starts.
 #[derive(Debug, Clone, Copy)]
 pub struct Declared {
     /// `rate_limit`: quotas such as `100/min`.
@@ -28,6 +43,23 @@ pub struct Declared {
     pub priority: Option<&'static str>,
     /// `scopes`: what the caller's key or token must carry.
     pub scopes: &'static [&'static str],
+}
+
+impl Default for Declared {
+    /// Nothing declared.
+    fn default() -> Self {
+        Self {
+            rates: &[],
+            burst: None,
+            algorithm: None,
+            per: None,
+            cost: 1,
+            concurrency: None,
+            timeout_ms: None,
+            priority: None,
+            scopes: &[],
+        }
+    }
 }
 
 /// The same as text, as the database keeps it for processes that do not have the tool's code.

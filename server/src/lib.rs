@@ -85,14 +85,16 @@ pub mod __private;
 
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
-    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema, Json, JsonObject,
-    OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
+    Answers, Argument, Ask, Audio, Call, CallContext, CallToolResult, Content, ContentBlock, FreeTool, FromCall, Icon,
+    Image, InputSchema, Json, JsonObject, Log, OrToolError, Params, Peer, Progress, Question, Resource,
+    ResourceContents, ServerHandler, Tool, ToolAnnotations, ToolError, ToolOutput, ToolSet,
 };
 pub use {schemars, serde, sluicegate_control as control, sluicegate_limits as limits};
 
 pub use crate::caller::Caller;
+pub use crate::declared::Declared;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS, Setting, Settings,
-    SettingsError, Span, env_example,
+    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS, SessionMode, Setting,
+    Settings, SettingsError, Span, env_example,
 };

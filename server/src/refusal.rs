@@ -32,6 +32,8 @@ pub(crate) enum Refusal {
     BodyTimeout,
     /// The body could not be read to its end.
     BodyBroken,
+    /// The tenant has as many sessions as it may have.
+    TooManySessions,
     /// A request other than a tool call ran past the deadline.
     TimedOut { seconds: f64 },
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sluicegate_control::{Control, WallClock};
-use sluicegate_mcp::{FreeTool, ServerInfo, Tool, ToolSet};
+use sluicegate_mcp::{FreeTool, RmcpHandler, ServerHandler, ServerInfo, Tool, ToolSet};
 use tokio::net::TcpListener;
 
 use crate::accept::Acceptor;
@@ -44,6 +44,7 @@ type OnReady = Box<dyn FnOnce(Ready) -> BoxFuture<'static, Result<(), BoxError>>
 pub struct Server {
     info: ServerInfo,
     tools: Vec<Tool>,
+    handler: Option<RmcpHandler>,
     default_data: Option<PathBuf>,
     on_ready: Option<OnReady>,
     demo: Option<fn(Self) -> Self>,
@@ -70,6 +71,7 @@ impl Server {
         Self {
             info: ServerInfo { name: name.into(), version, instructions: None, tools_list_ttl_ms: 0 },
             tools: Vec::new(),
+            handler: None,
             default_data: None,
             on_ready: None,
             demo: None,
@@ -99,6 +101,23 @@ impl Server {
     /// Adds a free function that has `#[tool]`: `.tool::<echo>()`.
     pub fn tool<T: FreeTool>(mut self) -> Self {
         self.tools.push(T::tool());
+        self
+    }
+
+    /// Adds a tool that is put together by hand, see [`Tool`].
+    pub fn add_tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Puts an existing rmcp handler behind the gate: its tools get limits by their names, and its resources, prompts,
+    /// completions, subscriptions and tasks are served to those whom the gate lets through. A later handler replaces an
+    /// earlier one.
+    ///
+    /// Its tools are learnt by one `tools/list` when the server starts; one that it adds later is not served. Tools of
+    /// this server may stand beside it. See docs/rmcp.md.
+    pub fn rmcp(mut self, handler: impl ServerHandler) -> Self {
+        self.handler = Some(RmcpHandler::new(handler));
         self
     }
 
@@ -139,8 +158,9 @@ impl Server {
         &self.info.name
     }
 
+    /// Whether there is anything to serve.
     pub(crate) fn has_tools(&self) -> bool {
-        !self.tools.is_empty()
+        !self.tools.is_empty() || self.handler.is_some()
     }
 
     /// What `serve --demo` would add.
@@ -192,12 +212,10 @@ impl Server {
         settings: &Settings,
         key: String,
     ) -> Result<(), StartError> {
-        let info = self.info.clone();
         let house = House::build(self, control, settings).await?;
         let gate = crate::gate::stdio::Gate::new(Arc::clone(&house.gate), key);
-        sluicegate_mcp::serve_stdio(Arc::clone(&house.registry), info, gate, house.draining.clone())
-            .await
-            .map_err(StartError::Stdio)?;
+        let served = sluicegate_mcp::serve_stdio(&house.engine, gate, house.draining.clone()).await;
+        served.map_err(StartError::Stdio)?;
         house.close().await;
         Ok(())
     }

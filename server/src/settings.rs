@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 mod values;
 
 pub use sluicegate_control::RefusalStyle;
-pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, Span};
+pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, SessionMode, Span};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ settings! {
     key_environment: String = "live",
     /// Host names that requests may address, comma-separated. Empty: only loopback names on a loopback address, any name elsewhere.
     allowed_hosts: String = "",
-    /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none.
+    /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none but, on a loopback address, pages of the server itself.
     allowed_origins: String = "",
     /// Requests that may be in work at once; above it a request is answered 429.
     max_in_flight: u32 = "1024",
@@ -81,6 +81,14 @@ settings! {
     call_timeout: Span = "5min",
     /// How long running calls may go on after SIGTERM or Ctrl-C.
     drain_timeout: Span = "30s",
+    /// Sessions for clients before 2026-07-28: `off` (every request stands alone), or `memory` (kept by this process, so that tools can ask such clients; needs sticky routing with several instances).
+    sessions: SessionMode = "off",
+    /// Sessions that one tenant may have at a time.
+    sessions_per_tenant: u32 = "1000",
+    /// How long a session may be idle before it is closed. A call that runs longer without a message ends with it.
+    session_idle: Span = "30min",
+    /// Secret of 32 or more characters that seals what tools keep while they ask their caller. Several instances need the same; empty: a random one that ends with the process.
+    state_key: String = "",
     /// Limit over all calls of this server. Empty: none.
     limit_server: String = "",
     /// Limit of a tenant without one of its own or of a plan.

@@ -1,5 +1,6 @@
 //! What callers and operators see, from outside, on both databases.
 
+mod asking;
 mod authentication;
 mod bypass;
 mod command_line;
@@ -8,7 +9,10 @@ mod connections;
 mod mcp_clients;
 mod processes;
 mod reload;
+mod rmcp_handlers;
+mod sessions;
 mod several_servers;
+mod streaming;
 mod throttling;
 mod tools;
 mod wording;

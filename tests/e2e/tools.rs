@@ -43,8 +43,11 @@ on_both_databases! {
         let answer = client.request(json!(1), "tools/list", json!({})).await.json();
         let tools = answer["result"]["tools"].as_array().expect("a list");
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
-        assert_eq!(names, ["broken", "costly", "echo", "endless", "export", "slow", "whoami"]);
+        assert_eq!(names, ["broken", "confirm", "costly", "echo", "endless", "export", "narrate", "slow", "whoami"]);
         assert!(answer["result"].get("cacheScope").is_none(), "{answer}");
+        let confirm = &tools[1];
+        assert_eq!(confirm["annotations"], json!({ "destructiveHint": true }));
+        assert_eq!(confirm["icons"][0]["src"], "https://example.com/bin.svg");
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },

@@ -104,6 +104,60 @@ fn files_have_one_subject_and_modules_have_names() {
     }
 }
 
+/// The methods of rmcp's handler trait, from its source.
+fn methods_of_rmcp() -> Vec<String> {
+    // Dependencies of other platforms need not be here.
+    let version = Command::new(env!("CARGO")).args(["version", "--verbose"]).output().expect("cargo runs");
+    let version = String::from_utf8(version.stdout).expect("text");
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("a platform");
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform", host])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let rmcp = metadata["packages"].as_array().expect("packages").iter().find(|package| package["name"] == "rmcp");
+    let manifest = rmcp.and_then(|rmcp| rmcp["manifest_path"].as_str()).expect("rmcp is used");
+    let source = Path::new(manifest).with_file_name("src").join("handler/server.rs");
+    let source = std::fs::read_to_string(source).expect("the source of rmcp");
+    let (_, methods) = source.split_once("macro_rules! server_handler_methods").expect("the trait's methods");
+    let (methods, _) = methods.split_once("pub trait ServerHandler").expect("the trait");
+    let names = methods.lines().filter_map(|line| line.trim().strip_prefix("fn ")?.split_once('('));
+    names.map(|(name, _)| name.to_owned()).collect()
+}
+
+#[test]
+fn the_wrapper_of_rmcp_handlers_forwards_every_method() {
+    let wrapper = std::fs::read_to_string(root().join("crates/mcp/src/handler.rs")).expect("the wrapper");
+    let forwarded = |name: &str| {
+        wrapper.lines().any(|line| {
+            let line = line.trim().trim_start_matches("async ").trim_start_matches("fn ");
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with('('))
+        })
+    };
+    let methods = methods_of_rmcp();
+    assert!(methods.len() >= 32, "{methods:?}");
+    for method in methods {
+        assert!(forwarded(&method), "rmcp has `{method}`: forward it in crates/mcp/src/handler.rs");
+    }
+}
+
+#[test]
+fn three_lines_put_a_stock_rmcp_server_behind_the_gate() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a text");
+    let (before, after) = (read("server/examples/rmcp_wrap/stock.rs"), read("server/examples/rmcp_wrap/main.rs"));
+    let only_in = |one: &str, other: &str| -> Vec<String> {
+        let lines = one.lines().filter(|line| !other.lines().any(|theirs| theirs == *line));
+        lines.map(str::to_owned).collect()
+    };
+    let (added, removed) = (only_in(&after, &before), only_in(&before, &after));
+    assert_eq!(added.len(), 3, "{added:?}");
+    let shown = read("docs/rmcp.md");
+    for line in added.iter().map(|line| format!("+{line}")).chain(removed.iter().map(|line| format!("-{line}"))) {
+        assert!(shown.lines().any(|shown| shown == line), "docs/rmcp.md does not show {line}");
+    }
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     // Put together here so that this file does not find itself.

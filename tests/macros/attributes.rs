@@ -35,6 +35,22 @@ fn declared_limits_travel_with_the_tool_in_their_canonical_form() {
     assert_eq!(declared.scopes, ["reports:write", "reports:read"]);
 }
 
+/// Look something up.
+#[tool(read_only = true, open_world = false, icons = ["https://example.com/a.svg", "data:image/png;base64,AAAA"])]
+async fn hinted() {}
+
+#[test]
+fn hints_and_icons_are_told_to_clients_as_far_as_they_are_written() {
+    let hinted = tool::<hinted>();
+    let hints = hinted.annotations().expect("hints");
+    assert_eq!((hints.read_only_hint, hints.open_world_hint), (Some(true), Some(false)));
+    assert_eq!((hints.destructive_hint, hints.idempotent_hint), (None, None));
+    let icons: Vec<_> = hinted.icons().iter().map(|icon| &*icon.src).collect();
+    assert_eq!(icons, ["https://example.com/a.svg", "data:image/png;base64,AAAA"]);
+    let bare = tool::<bare>();
+    assert!(bare.annotations().is_none() && bare.icons().is_empty());
+}
+
 #[test]
 fn a_bare_tool_declares_nothing_and_tells_clients_nothing_of_limits() {
     let bare = tool::<bare>();

@@ -197,3 +197,40 @@ fn a_registry_is_sorted_and_finds_tools_by_name() {
     assert_eq!((index.get(), tool.name(), registry.tool(index).name()), (1, "echo", "echo"));
     assert!(registry.get("Echo").is_none());
 }
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Doubled<N> {
+    /// What to double.
+    number: N,
+}
+
+async fn double<N: Copy + Display + std::ops::Add<Output = N>>(
+    (Params(asked), context, progress): (Params<Doubled<N>>, CallContext, Progress),
+) -> Result<String, ToolError> {
+    assert!(!progress.is_wanted());
+    assert!(context.deadline().is_none());
+    Ok((asked.number + asked.number).to_string())
+}
+
+#[tokio::test]
+async fn a_tool_without_macros_is_made_from_a_function_that_may_be_generic() {
+    let whole = sluicegate::Tool::from_fn("double", double::<u32>);
+    let broken = sluicegate::Tool::from_fn("halves", double::<f32>);
+    assert_eq!(whole.input_schema()["properties"]["number"]["description"], "What to double.");
+    assert_eq!(whole.input_schema()["required"], json!(["number"]));
+    assert_eq!(text(&whole, json!({ "number": 21 })).await, "42");
+    assert_eq!(text(&broken, json!({ "number": 1.5 })).await, "3");
+    let asked = sluicegate::Tool::from_fn("asked", async |ask: Ask| ask.require_person().is_err());
+    assert_eq!(text(&asked, json!({})).await, "true", "nobody can be asked outside of a server");
+}
+
+/// A pair is one argument, although pairs of what is made from a call exist.
+#[tool]
+async fn span(range: (u32, u32)) -> u32 {
+    range.1 - range.0
+}
+
+#[tokio::test]
+async fn a_tuple_of_plain_values_is_an_argument() {
+    assert_eq!(text(&tool::<span>(), json!({ "range": [2, 5] })).await, "3");
+}

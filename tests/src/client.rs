@@ -12,6 +12,27 @@ pub struct Client {
     headers: Vec<(String, String)>,
 }
 
+/// The two ways to speak MCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// Before 2026-07-28.
+    Legacy,
+    /// 2026-07-28.
+    Modern,
+}
+
+/// Adds the members of one object to another, objects in it as well.
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more,
+    }
+}
+
 /// An answer, whole.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -74,6 +95,30 @@ impl Client {
             .with_header("Mcp-Method", "tools/call")
             .with_header("Mcp-Name", tool);
         client.request(json!(1), "tools/call", json!({ "name": tool, "arguments": arguments, "_meta": meta })).await
+    }
+
+    /// A client that speaks 2026-07-28, whose requests of one method name what they are about.
+    #[must_use]
+    pub fn modern(&self, method: &str, name: &str) -> Self {
+        self.clone()
+            .with_header("MCP-Protocol-Version", "2026-07-28")
+            .with_header("Mcp-Method", method)
+            .with_header("Mcp-Name", name)
+    }
+
+    /// The body of a `tools/call`, in the older manner or as 2026-07-28 asks, with more members in `params`.
+    #[must_use]
+    pub fn call_body(era: Era, tool: &str, arguments: Value, more: Value) -> String {
+        let mut params = json!({ "name": tool, "arguments": arguments });
+        if era == Era::Modern {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": { "elicitation": {} },
+            });
+        }
+        merge(&mut params, more);
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string()
     }
 
     /// Sends one JSON-RPC request.

@@ -6,7 +6,7 @@ pub mod process;
 pub mod server;
 pub mod tools;
 
-pub use client::{Answer, Client};
+pub use client::{Answer, Client, Era};
 pub use database::Database;
 pub use process::ServerProcess;
 pub use server::TestServer;

@@ -37,10 +37,19 @@ impl TestServer {
     }
 
     /// A server with settings changed.
+    pub async fn start_with(database: &Database, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::start_as(database, |server| server, change).await
+    }
+
+    /// A server that serves more than the test tools, with settings changed.
     ///
     /// # Panics
     /// When it cannot be started.
-    pub async fn start_with(database: &Database, change: impl FnOnce(&mut Settings)) -> Self {
+    pub async fn start_as(
+        database: &Database,
+        build: impl FnOnce(Server) -> Server,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut settings = settings(database);
         change(&mut settings);
         let ran = Ran::default();
@@ -49,7 +58,7 @@ impl TestServer {
         limits.increment(Duration::from_hours(1));
         let wall = ManualClock::at(START_MS);
         let server = Server::new("test").tools(TestTools(ran.clone())).clocks(clock, wall.clone().into());
-        let running = server.start(&settings).await.expect("the server starts");
+        let running = build(server).start(&settings).await.expect("the server starts");
         Self { running, ran, wall, limits, database: database.clone() }
     }
 

@@ -57,6 +57,29 @@ impl TestTools {
         "slept".to_owned()
     }
 
+    /// Report progress for some milliseconds.
+    #[tool(concurrency = 1, rate_limit = "1000/min")]
+    async fn narrate(&self, ms: u64, progress: Progress) -> String {
+        let _sleeping = Sleeping::start(&self.0);
+        let ends = tokio::time::Instant::now() + Duration::from_millis(ms);
+        let mut steps = 0.0;
+        while tokio::time::Instant::now() < ends {
+            progress.report(steps, None).await;
+            steps += 1.0;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        "told".to_owned()
+    }
+
+    /// Delete a dataset if a person agrees.
+    #[tool(concurrency = 1, rate_limit = "1000/min", destructive = true, icons = "https://example.com/bin.svg")]
+    async fn confirm(&self, dataset: String, ask: Ask) -> Result<String, ToolError> {
+        let agreed = ask.question().form::<Agreed>("agree", format!("Delete {dataset}?")).keep(&dataset);
+        let agreed = agreed.ask().await?.form::<Agreed>("agree")?;
+        let kept = if agreed.is_some_and(|agreed| agreed.really) { "deleted" } else { "kept" };
+        Ok(format!("{dataset} is {kept}"))
+    }
+
     /// Say who calls.
     #[tool]
     async fn whoami(&self, caller: Caller) -> String {
@@ -88,6 +111,12 @@ impl TestTools {
     async fn costly(&self) -> &'static str {
         "done"
     }
+}
+
+/// What a person fills in.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Agreed {
+    really: bool,
 }
 
 struct Sleeping(Ran);

@@ -27,6 +27,11 @@ const TOOL_KEYS: &[&str] = &[
     "name",
     "title",
     "description",
+    "icons",
+    "read_only",
+    "destructive",
+    "idempotent",
+    "open_world",
     "validate",
     "crate",
 ];
@@ -40,6 +45,8 @@ pub(crate) struct ToolAttribute {
     pub(crate) name: Option<LitStr>,
     pub(crate) title: Option<LitStr>,
     pub(crate) description: Option<LitStr>,
+    pub(crate) icons: Vec<LitStr>,
+    pub(crate) hints: Hints,
     pub(crate) validate: bool,
     pub(crate) declared: Declared,
     pub(crate) facade: Facade,
@@ -66,6 +73,14 @@ impl ToolAttribute {
                 "validate" => {
                     attribute.validate = literal::flag(&key, &value, errors).unwrap_or_default();
                 }
+                "icons" => {
+                    let icons = literal::texts(&key, "\"https://example.com/icon.svg\"", &value, errors);
+                    attribute.icons = icons.into_iter().filter(|icon| check_icon(icon, errors)).collect();
+                }
+                "read_only" => attribute.hints.read_only = literal::flag(&key, &value, errors),
+                "destructive" => attribute.hints.destructive = literal::flag(&key, &value, errors),
+                "idempotent" => attribute.hints.idempotent = literal::flag(&key, &value, errors),
+                "open_world" => attribute.hints.open_world = literal::flag(&key, &value, errors),
                 "crate" => {
                     attribute.facade = Facade::read(&value, errors);
                     attribute.facade_span = Some(value.span());
@@ -75,6 +90,30 @@ impl ToolAttribute {
         }
         attribute.declared.check(errors);
         attribute
+    }
+}
+
+/// How the tool says that it behaves; `None` where it says nothing.
+#[derive(Default)]
+pub(crate) struct Hints {
+    read_only: Option<bool>,
+    destructive: Option<bool>,
+    idempotent: Option<bool>,
+    open_world: Option<bool>,
+}
+
+impl Hints {
+    /// The call that attaches them to the tool, if there are any.
+    pub(crate) fn to_tokens(&self, private: &TokenStream) -> Option<TokenStream> {
+        let hints = [self.read_only, self.destructive, self.idempotent, self.open_world];
+        if hints.iter().all(Option::is_none) {
+            return None;
+        }
+        let hints = hints.map(|hint| match hint {
+            Some(hint) => quote!(#private::Option::Some(#hint)),
+            None => quote!(#private::Option::None),
+        });
+        Some(quote!(.with_annotations(#private::hints(#(#hints),*))))
     }
 }
 
@@ -158,6 +197,15 @@ fn unknown(key: &str, known: &[&str]) -> String {
         .min_by_key(|(distance, _)| *distance);
     let hint = nearest.map(|(_, candidate)| format!(" (did you mean `{candidate}`?)")).unwrap_or_default();
     format!("unknown key `{key}`{hint}: the keys are {}", known.join(", "))
+}
+
+/// Clients take icons from these places (MCP, "Icons").
+fn check_icon(icon: &LitStr, errors: &mut Errors) -> bool {
+    let is_known = ["https://", "http://", "data:"].iter().any(|scheme| icon.value().starts_with(scheme));
+    if !is_known {
+        errors.at(icon.span(), "an icon is the address of an image: https://…, http://… or data:…");
+    }
+    is_known
 }
 
 /// Checks a name against MCP's rule for tool names; says so if it does not hold.

@@ -119,11 +119,15 @@ impl ToolDefinition {
             None => documentation.description(private),
         };
         let description = description.map(|description| quote!(.with_description(#description)));
+        let icons = &attribute.icons;
+        let hints = attribute.hints.to_tokens(private);
         let parent = self_ty.map(|ty| format!("{}::", last_name(ty))).unwrap_or_default();
         let origin = format!("::{parent}{}", signature.name());
         quote! {
             #title
             #description
+            #(.with_icon(#private::Icon::new(#icons)))*
+            #hints
             .with_origin(#private::concat!(#private::module_path!(), #origin))
         }
     }

@@ -86,8 +86,8 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Result
 ///
-/// Any `ToolOutput`: text, numbers, `Json<T>` for structured content with a schema, content blocks, `()`, or a `Result` of
-/// these with `ToolError`.
+/// Any `ToolOutput`: text, numbers, `Json<T>` for structured content with a schema, `Image`, `Audio`, resources, tuples of
+/// these, `()`, or a `Result` of any with `ToolError`.
 ///
 /// # Keys
 ///
@@ -105,6 +105,8 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `timeout` | how long a call may take, `"30s"`, `"5min"` | the server's |
 /// | `priority` | `"low"`, `"normal"` or `"high"` | `"normal"` |
 /// | `scopes` | what the caller's key must carry, `["reports:write"]` | none |
+/// | `icons` | addresses of images, `["https://example.com/export.svg"]` | none |
+/// | `read_only`, `destructive`, `idempotent`, `open_world` | `true` or `false`: hints for clients | not said |
 /// | `validate` | `true` checks the arguments against the whole schema first | `false` |
 /// | `crate` | the path of the facade, on free functions | `"::sluicegate"` |
 ///

@@ -113,6 +113,17 @@ fn generated_code_names_nothing_but_the_private_module() {
 }
 
 #[test]
+fn hints_are_flags_and_icons_are_addresses() {
+    assert_eq!(
+        mistakes(quote!(read_only = "yes", icons = ["https://example.com/icon.svg", "icon.svg"])),
+        [
+            "`read_only` takes `true` or `false`: `read_only = true`",
+            "an icon is the address of an image: https://…, http://… or data:…",
+        ]
+    );
+}
+
+#[test]
 fn all_mistakes_of_an_attribute_are_reported_together() {
     assert_eq!(
         mistakes(quote!(
@@ -125,7 +136,8 @@ fn all_mistakes_of_an_attribute_are_reported_together() {
         )),
         [
             "unknown key `cots` (did you mean `cost`?): the keys are rate_limit, burst, algorithm, per, cost, concurrency, \
-             timeout, priority, scopes, name, title, description, validate, crate",
+             timeout, priority, scopes, name, title, description, icons, read_only, destructive, \
+             idempotent, open_world, validate, crate",
             "`per` is given twice: keep one",
             "`rate_limit` takes a text in quotes: `rate_limit = \"100/min\"`",
             "unknown unit `mim` in `5/mim`: use ms, s, min, h or d (did you mean `min`?)",

@@ -106,6 +106,8 @@ pub enum Outcome {
     Cancelled,
     /// The tool panicked.
     Panicked,
+    /// The tool asks its caller for something; the caller calls again with the answer.
+    InputRequired,
 }
 
 impl Outcome {
@@ -118,6 +120,7 @@ impl Outcome {
             Self::TimedOut => "timeout",
             Self::Cancelled => "cancelled",
             Self::Panicked => "panic",
+            Self::InputRequired => "input_required",
         }
     }
 }

@@ -4,14 +4,14 @@
 //! rmcp spawns its handlers detached, cancels nothing but a token, and lets a client wait for ever for a handler that
 //! panicked. So the scope is ours.
 
-use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode, JsonObject};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -19,9 +19,28 @@ use crate::admitted::{Admitted, Outcome, Ticket};
 use crate::call::Call;
 use crate::context::CallContext;
 use crate::error::ToolError;
+use crate::panic::{Panic, said};
 use crate::tool::Tool;
+use crate::wire::Wire;
 
-/// Runs an admitted call to its end and says what to send.
+/// What the work of a call comes to: a response, or why there is none.
+pub(crate) type Returned = Result<CallToolResponse, Failure>;
+
+/// Why a call has no response of its own.
+pub(crate) enum Failure {
+    /// The tool failed: a result that a model can read.
+    Tool(ToolError),
+    /// An rmcp handler answered with an error of the protocol, which passes as it is.
+    Protocol(ErrorData),
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(error)
+    }
+}
+
+/// Runs an admitted call of one of our tools to its end and says what to send.
 ///
 /// * The tool's own failure, a panic, a missed deadline and a cancellation are results with `isError: true`; nobody waits
 ///   for the last one, but a caller that does gets an answer.
@@ -29,22 +48,42 @@ use crate::tool::Tool;
 ///   [`CallContext`]'s own token is cancelled then, and also on a panic, for work that the tool spawned.
 /// * [`Ticket::ended`] is called exactly once, also when the returned future is dropped before its end.
 ///
-/// The caller has made sure that `admitted` is for this `tool`.
+/// The caller has made sure that `admitted` is for this `tool`. Nobody can be asked for input here: that needs a peer.
 pub async fn call_scope(
     tool: &Tool,
     arguments: JsonObject,
     admitted: Admitted,
     cancellation: &CancellationToken,
 ) -> CallToolResult {
+    let work = |context| run(tool, Call::new(arguments, context));
+    match scope(tool.name(), admitted, None, cancellation, work).await {
+        Ok(CallToolResponse::Complete(result)) => result,
+        Ok(_) => failure("the tool asks for input, and nobody can be asked".to_owned()),
+        Err(error) => failure(error.message.into_owned()),
+    }
+}
+
+/// The work of one of our tools.
+pub(crate) async fn run(tool: &Tool, call: Call) -> Returned {
+    Ok(tool.run(call).await?.into())
+}
+
+/// The scope itself, for any work: see [`call_scope`].
+pub(crate) async fn scope<W: Future<Output = Returned>>(
+    tool: &str,
+    admitted: Admitted,
+    wire: Option<Wire>,
+    cancellation: &CancellationToken,
+    work: impl FnOnce(CallContext) -> W,
+) -> Result<CallToolResponse, ErrorData> {
     let limit = admitted.deadline();
     let request_id = Arc::clone(admitted.request_id());
     let mut end = End::of(&admitted, cancellation.child_token());
-    let context = CallContext::admitted(admitted, end.cancellation.clone());
+    let context = CallContext::admitted(admitted, end.cancellation.clone(), wire);
     let deadline = context.deadline();
-    let call = Call::new(arguments, context);
 
-    // The closure of a tool is the author's code as well, so it runs inside.
-    let mut work = Box::pin(AssertUnwindSafe(async { tool.run(call).await }).catch_unwind());
+    // What makes the future is the author's code as well, so it runs inside.
+    let mut work = Box::pin(AssertUnwindSafe(async { work(context).await }).catch_unwind());
     let ended = tokio::select! {
         biased;
         () = cancellation.cancelled() => Ended::Cancelled,
@@ -61,15 +100,16 @@ pub async fn call_scope(
         Err(panic) => Ended::Panicked(panic),
     };
 
-    let (outcome, result) = conclude(ended, tool, &request_id, limit);
+    let (outcome, answer) = conclude(ended, tool, &request_id, limit);
     end.outcome = outcome;
-    result
+    answer
 }
 
 /// What came first.
+#[expect(clippy::large_enum_variant, reason = "it lives for one match")]
 enum Ended {
-    Returned(Result<CallToolResult, ToolError>),
-    Panicked(Box<dyn Any + Send>),
+    Returned(Returned),
+    Panicked(Panic),
     TimedOut,
     Cancelled,
 }
@@ -82,21 +122,29 @@ async fn passed(deadline: Option<Instant>) {
     }
 }
 
-/// The outcome to record and the result to send; logs what the caller is not told.
-fn conclude(ended: Ended, tool: &Tool, request_id: &str, limit: Option<Duration>) -> (Outcome, CallToolResult) {
-    let tool = tool.name();
-    match ended {
-        Ended::Returned(Ok(result)) if result.is_error == Some(true) => (Outcome::ToolError, result),
-        Ended::Returned(Ok(result)) => (Outcome::Ok, result),
-        Ended::Returned(Err(error)) if error.is_invalid_input() => (Outcome::InvalidInput, error.into_result()),
-        Ended::Returned(Err(error)) => {
-            if let Some(source) = error.source() {
-                tracing::warn!(tool, request_id, error = %error, source = chain(source), "tool failed");
+/// The outcome to record and the answer to send; logs what the caller is not told.
+fn conclude(
+    ended: Ended,
+    tool: &str,
+    request_id: &str,
+    limit: Option<Duration>,
+) -> (Outcome, Result<CallToolResponse, ErrorData>) {
+    let (outcome, result) = match ended {
+        Ended::Returned(Ok(response)) => return (outcome(&response), Ok(response)),
+        Ended::Returned(Err(Failure::Protocol(error))) => return protocol(error),
+        Ended::Returned(Err(Failure::Tool(error))) => match error.into_answer() {
+            Ok(Ok(question)) => return (Outcome::InputRequired, Ok(question.into())),
+            Ok(Err(error)) => return protocol(error),
+            Err(error) if error.is_invalid_input() => (Outcome::InvalidInput, error.into_result()),
+            Err(error) => {
+                if let Some(source) = error.source() {
+                    tracing::warn!(tool, request_id, error = %error, source = chain(source), "tool failed");
+                }
+                (Outcome::ToolError, error.into_result())
             }
-            (Outcome::ToolError, error.into_result())
-        }
+        },
         Ended::Panicked(panic) => {
-            tracing::error!(tool, request_id, panic = message(&*panic), "tool panicked");
+            tracing::error!(tool, request_id, panic = said(&*panic), "tool panicked");
             let text = format!("the tool failed unexpectedly; its operator finds the reason under {request_id}");
             (Outcome::Panicked, failure(text))
         }
@@ -106,6 +154,21 @@ fn conclude(ended: Ended, tool: &Tool, request_id: &str, limit: Option<Duration>
             (Outcome::TimedOut, failure(format!("the tool did not finish within {limit} s and was stopped")))
         }
         Ended::Cancelled => (Outcome::Cancelled, failure("the call was cancelled".to_owned())),
+    };
+    (outcome, Ok(result.into()))
+}
+
+fn protocol(error: ErrorData) -> (Outcome, Result<CallToolResponse, ErrorData>) {
+    let is_callers = matches!(error.code, ErrorCode::INVALID_PARAMS | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY);
+    (if is_callers { Outcome::InvalidInput } else { Outcome::ToolError }, Err(error))
+}
+
+/// What a response counts as.
+fn outcome(response: &CallToolResponse) -> Outcome {
+    match response {
+        CallToolResponse::Complete(result) if result.is_error == Some(true) => Outcome::ToolError,
+        CallToolResponse::InputRequired(_) => Outcome::InputRequired,
+        _ => Outcome::Ok,
     }
 }
 
@@ -117,12 +180,6 @@ fn failure(text: String) -> CallToolResult {
 fn chain(error: &(dyn Error + 'static)) -> String {
     let links = std::iter::successors(Some(error), |&error| error.source());
     links.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)")
 }
 
 /// Records the end when it is dropped, so that there is no way around it.
@@ -144,7 +201,7 @@ impl Drop for End {
             Outcome::TimedOut | Outcome::Cancelled | Outcome::Panicked => {
                 self.cancellation.cancel();
             }
-            Outcome::Ok | Outcome::ToolError | Outcome::InvalidInput => {}
+            Outcome::Ok | Outcome::ToolError | Outcome::InvalidInput | Outcome::InputRequired => {}
         }
         self.ticket.ended(self.outcome);
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::admitted::{Admitted, Ticket};
+use crate::wire::Wire;
 
 /// The circumstances of a call, as a parameter of a tool.
 ///
@@ -38,13 +39,14 @@ struct Inner {
     cancellation: CancellationToken,
     request_id: Arc<str>,
     extensions: Arc<Extensions>,
+    wire: Option<Wire>,
     /// Only held, never called: its drop gives the permits back.
     _ticket: Option<Arc<dyn Ticket>>,
 }
 
 impl CallContext {
     /// The context of an admitted call whose time starts now.
-    pub(crate) fn admitted(admitted: Admitted, cancellation: CancellationToken) -> Self {
+    pub(crate) fn admitted(admitted: Admitted, cancellation: CancellationToken, wire: Option<Wire>) -> Self {
         let ticket = Arc::clone(admitted.ticket());
         Self {
             inner: Arc::new(Inner {
@@ -53,6 +55,7 @@ impl CallContext {
                 cancellation,
                 request_id: Arc::clone(admitted.request_id()),
                 extensions: admitted.into_extensions(),
+                wire,
                 _ticket: Some(ticket),
             }),
         }
@@ -71,6 +74,7 @@ impl CallContext {
                 cancellation: CancellationToken::new(),
                 request_id: Arc::from("detached"),
                 extensions: Arc::new(extensions),
+                wire: None,
                 _ticket: None,
             }),
         }
@@ -105,6 +109,11 @@ impl CallContext {
     /// Typed values that the gate attached to the call.
     pub fn extensions(&self) -> &Extensions {
         &self.inner.extensions
+    }
+
+    /// The call as it came; `None` outside of a server.
+    pub(crate) fn wire(&self) -> Option<&Wire> {
+        self.inner.wire.as_ref()
     }
 }
 

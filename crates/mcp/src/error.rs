@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock, InputRequiredResult, JsonObject, MetaObject};
 use serde_json::Value;
 
 /// The failure of one tool call, as a result with `isError: true` that a model can read and act on.
@@ -27,20 +28,25 @@ use serde_json::Value;
 pub struct ToolError {
     message: Cow<'static, str>,
     kind: Kind,
-    meta: JsonObject,
+    /// Boxed, since errors travel by value and few have any.
+    meta: Option<Box<JsonObject>>,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Kind {
     Failed,
     InvalidInput,
+    /// The request cannot be served: an error of the protocol instead of a result.
+    Protocol(Box<ErrorData>),
+    /// No failure at all: the call ends here so that the caller can be asked, and runs again with the answer.
+    Question(Box<InputRequiredResult>),
 }
 
 impl ToolError {
     /// A failure that shows `message` to the caller.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self { message: message.into(), kind: Kind::Failed, meta: JsonObject::new(), source: None }
+        Self { message: message.into(), kind: Kind::Failed, meta: None, source: None }
     }
 
     /// A failure of the caller's input rather than of the tool; it is metered as [`Outcome::InvalidInput`].
@@ -48,6 +54,25 @@ impl ToolError {
     /// [`Outcome::InvalidInput`]: crate::Outcome::InvalidInput
     pub fn invalid_input(message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind: Kind::InvalidInput, ..Self::new(message) }
+    }
+
+    /// Ends the call with a question to the caller.
+    pub(crate) fn question(question: InputRequiredResult) -> Self {
+        Self { kind: Kind::Question(Box::new(question)), ..Self::new("the tool asks for input") }
+    }
+
+    /// Answers with an error of the protocol.
+    pub(crate) fn protocol(error: ErrorData) -> Self {
+        Self { message: error.message.clone(), kind: Kind::Protocol(Box::new(error)), ..Self::new("") }
+    }
+
+    /// What is answered instead of a result, if anything is.
+    pub(crate) fn into_answer(self) -> Result<Result<InputRequiredResult, ErrorData>, Self> {
+        match self.kind {
+            Kind::Question(question) => Ok(Ok(*question)),
+            Kind::Protocol(error) => Ok(Err(*error)),
+            _ => Err(self),
+        }
     }
 
     /// Keeps the underlying error for the operator's log. It is not sent to the caller.
@@ -63,7 +88,7 @@ impl ToolError {
     /// schema. Keys follow the specification's `_meta` rules: prefix your own with a domain of yours.
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
+        self.meta.get_or_insert_default().insert(key.into(), value.into());
         self
     }
 
@@ -74,12 +99,12 @@ impl ToolError {
 
     /// Whether the caller's input is at fault.
     pub fn is_invalid_input(&self) -> bool {
-        self.kind == Kind::InvalidInput
+        matches!(self.kind, Kind::InvalidInput)
     }
 
     /// The result that is sent: `isError: true`, one text block, and `_meta` if there is any. The source stays behind.
     pub fn into_result(self) -> CallToolResult {
-        let meta = (!self.meta.is_empty()).then_some(MetaObject(self.meta));
+        let meta = self.meta.map(|meta| MetaObject(*meta));
         CallToolResult::error(vec![ContentBlock::text(self.message)]).with_meta(meta)
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::arguments;
+use crate::ask::UNREACHABLE;
 use crate::call::Call;
 use crate::context::CallContext;
 use crate::error::ToolError;
@@ -51,6 +52,47 @@ impl FromCall for CallContext {
         Ok(call.context.clone())
     }
 }
+
+/// The caller's end of the connection as rmcp has it, as a parameter of a tool, for what [`Ask`](crate::Ask),
+/// [`Progress`](crate::Progress) and [`Log`](crate::Log) do not do.
+///
+/// A caller of an older revision without a session could never answer a request, so there the tool fails at once instead of
+/// waiting with a permit in its hand.
+pub type Peer = rmcp::Peer<rmcp::RoleServer>;
+
+impl FromCall for Peer {
+    fn from_call(call: &Call) -> Result<Self, ToolError> {
+        let wire = call.context.wire().ok_or("this call comes from nobody who could be asked")?;
+        if !wire.is_modern() && !wire.is_reachable() {
+            return Err(ToolError::new(UNREACHABLE));
+        }
+        Ok(wire.peer.clone())
+    }
+}
+
+/// Several values at once, for [`Tool::from_fn`](crate::Tool::from_fn).
+macro_rules! together {
+    ($($value:ident)*) => {
+        impl<$($value: FromCall),*> FromCall for ($($value,)*) {
+            fn from_call(call: &Call) -> Result<Self, ToolError> {
+                let _ = call;
+                Ok(($($value::from_call(call)?,)*))
+            }
+
+            fn describe(schema: &mut InputSchema) {
+                let _ = &schema;
+                $($value::describe(schema);)*
+            }
+        }
+    };
+}
+
+together!();
+together!(A);
+together!(A B);
+together!(A B C);
+together!(A B C D);
+together!(A B C D E);
 
 /// The whole arguments object as one struct, whose fields are the tool's arguments.
 ///

@@ -17,7 +17,7 @@ pub enum Passage {
     NoSuchTool(Arc<str>),
 }
 
-/// Which tools the caller of a request may see. Without it nothing is listed.
+/// Which tools the caller of a request may see.
 #[derive(Clone)]
 pub struct Visible(Arc<dyn Fn(ToolIndex) -> bool + Send + Sync>);
 
@@ -30,6 +30,26 @@ impl Visible {
     pub(crate) fn shows(&self, tool: ToolIndex) -> bool {
         (self.0)(tool)
     }
+}
+
+/// What the gate says about every request that it let through. A request without it reaches no handler.
+#[derive(Clone)]
+pub struct Visit {
+    /// Which tools the caller may see.
+    pub visible: Visible,
+    /// Whose sessions and tasks the request may touch.
+    pub owner: Owner,
+    /// Our own correlation id, for the log and for messages about failures.
+    pub request_id: Arc<str>,
+}
+
+/// Whoever a session or a task belongs to. Only its owner can use it; to everybody else it does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Those who share a cap on sessions.
+    pub group: Arc<str>,
+    /// One of the group.
+    pub member: Arc<str>,
 }
 
 /// Finds what the gate attached: over HTTP in the request's parts, which rmcp puts into the extensions, else directly.

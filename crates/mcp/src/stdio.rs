@@ -7,15 +7,14 @@ use std::sync::Arc;
 use rmcp::model::{
     ClientNotification, ClientRequest, ErrorCode, ErrorData, Extensions, ProtocolVersion, ServerConfig, ServerResult,
 };
-use rmcp::service::{NotificationContext, RequestContext, Service};
+use rmcp::service::{DynService, NotificationContext, RequestContext, Service};
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{RoleServer, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::handler::{Handler, ServerInfo};
-use crate::passage::{Passage, Visible};
-use crate::registry::Registry;
+use crate::engine::Engine;
+use crate::passage::{Passage, Visit};
 
 /// A request as the gate sees it on stdio.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +33,8 @@ pub struct StdioRequest<'a> {
 pub struct StdioPassage {
     /// The decision about a `tools/call`.
     pub passage: Option<Passage>,
-    /// Which tools a `tools/list` shows.
-    pub visible: Visible,
+    /// What holds for every request.
+    pub visit: Visit,
     /// Held until the answer is made.
     pub held: Arc<dyn Any + Send + Sync>,
 }
@@ -65,13 +64,12 @@ pub trait StdioGate: Send + Sync + 'static {
 /// # Errors
 /// When the peer never opens the protocol, or the streams fail.
 pub async fn serve_stdio(
-    registry: Arc<Registry>,
-    info: ServerInfo,
+    engine: &Engine,
     gate: impl StdioGate,
     shutdown: CancellationToken,
 ) -> Result<(), std::io::Error> {
     let (reader, writer) = stdio_pipes();
-    serve_stream(registry, info, gate, shutdown, reader, writer).await
+    serve_stream(engine, gate, shutdown, reader, writer).await
 }
 
 /// Serves the peer behind any pair of streams: what [`serve_stdio`] does, for pipes and sockets.
@@ -79,21 +77,20 @@ pub async fn serve_stdio(
 /// # Errors
 /// See [`serve_stdio`].
 pub async fn serve_stream(
-    registry: Arc<Registry>,
-    info: ServerInfo,
+    engine: &Engine,
     gate: impl StdioGate,
     shutdown: CancellationToken,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), std::io::Error> {
-    let gated = Gated { handler: Handler::new(registry, info), gate };
+    let gated = Gated { handler: engine.handler.service(Arc::clone(&engine.shared)), gate };
     let running = gated.serve_with_ct((reader, writer), shutdown).await.map_err(std::io::Error::other)?;
     running.waiting().await.map_err(std::io::Error::other)?;
     Ok(())
 }
 
 struct Gated<G> {
-    handler: Handler,
+    handler: Box<dyn DynService<RoleServer>>,
     gate: G,
 }
 
@@ -122,7 +119,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
             data: refusal.data,
         })?;
         let _held = attach(&mut context.extensions, passage);
-        self.handler.handle_request(request, context).await
+        Service::handle_request(&self.handler, request, context).await
     }
 
     async fn handle_notification(
@@ -130,7 +127,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
         notification: ClientNotification,
         context: NotificationContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.handler.handle_notification(notification, context).await
+        Service::handle_notification(&self.handler, notification, context).await
     }
 
     fn get_info(&self) -> ServerConfig {
@@ -143,7 +140,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
 }
 
 fn attach(extensions: &mut Extensions, passed: StdioPassage) -> Arc<dyn Any + Send + Sync> {
-    extensions.insert(passed.visible);
+    extensions.insert(passed.visit);
     if let Some(passage) = passed.passage {
         extensions.insert(passage);
     }

@@ -6,31 +6,21 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::Extensions;
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{CallToolResult, Icon, JsonObject, MetaObject, ToolAnnotations};
 
 use crate::call::Call;
 use crate::error::ToolError;
+use crate::from_call::FromCall;
+use crate::output::ToolOutput;
+use crate::schema::InputSchema;
 use crate::validation::Validation;
 
 type Run = dyn Fn(Call) -> BoxFuture<'static, Result<CallToolResult, ToolError>> + Send + Sync;
 
 /// A tool: what clients are told about it, and how it is run.
 ///
-/// Usually written by `#[tools]` or `#[tool]`. By hand it looks like this:
-///
-/// ```
-/// use sluicegate_mcp::{Call, CallContext, InputSchema, JsonObject, Tool, ToolOutput};
-///
-/// let ping = Tool::new("ping", InputSchema::new().finish(), |_call: Call| {
-///     Box::pin(async { "pong".into_result() })
-/// })
-/// .with_description("Answer pong.");
-///
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let result = ping.run(Call::new(JsonObject::new(), CallContext::detached())).await.unwrap();
-/// assert_eq!(result.content[0].as_text().unwrap().text, "pong");
-/// # });
-/// ```
+/// Usually written by `#[tools]` or `#[tool]`. Without macros it is made [from a function](Self::from_fn), or, where even
+/// the schema is known only at run time, by [`Tool::new`].
 #[derive(Clone)]
 pub struct Tool {
     name: Cow<'static, str>,
@@ -41,17 +31,87 @@ pub struct Tool {
     origin: Cow<'static, str>,
     extensions: Extensions,
     validation: Option<Validation>,
-    run: Arc<Run>,
+    annotations: Option<ToolAnnotations>,
+    icons: Vec<Icon>,
+    meta: Option<MetaObject>,
+    work: Work,
+}
+
+/// Who does a tool's work.
+#[derive(Clone)]
+enum Work {
+    /// The tool itself.
+    Own(Arc<Run>),
+    /// The rmcp handler that the tool was learnt from.
+    Handler,
 }
 
 impl Tool {
+    /// A tool from any async function or closure of one parameter: a [`FromCall`] such as [`Params`](crate::Params), or a
+    /// tuple of up to five. Schemas follow from the types, as with the macros, and generic functions work as well.
+    ///
+    /// ```
+    /// use sluicegate_mcp::{Call, CallContext, JsonObject, Params, Progress, Tool, ToolError};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Double {
+    ///     /// What to double.
+    ///     number: u32,
+    /// }
+    ///
+    /// let double = Tool::from_fn("double", async |(Params(asked), _progress): (Params<Double>, Progress)| {
+    ///     asked.number.checked_mul(2).ok_or(ToolError::new("too large"))
+    /// })
+    /// .with_description("Double a number.");
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let arguments = JsonObject::from_iter([("number".to_owned(), 21.into())]);
+    /// let result = double.run(Call::new(arguments, CallContext::detached())).await.unwrap();
+    /// assert_eq!(result.content[0].as_text().unwrap().text, "42");
+    /// # });
+    /// ```
+    pub fn from_fn<P, F, W>(name: impl Into<Cow<'static, str>>, run: F) -> Self
+    where
+        P: FromCall + Send + 'static,
+        F: Fn(P) -> W + Send + Sync + 'static,
+        W: Future<Output: ToolOutput> + Send + 'static,
+    {
+        let mut input = InputSchema::new();
+        P::describe(&mut input);
+        let tool = Self::new(name, input.finish(), move |call| match P::from_call(&call) {
+            Ok(parameters) => {
+                drop(call);
+                let work = run(parameters);
+                Box::pin(async move { work.await.into_result() })
+            }
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        });
+        tool.with_output_schema(<W::Output as ToolOutput>::output_schema())
+    }
+
     /// A tool that is called by `name`. What is wrong with the name or the schema is reported by
     /// [`Registry::new`](crate::Registry::new).
     pub fn new<F>(name: impl Into<Cow<'static, str>>, input_schema: Arc<JsonObject>, run: F) -> Self
     where
         F: Fn(Call) -> BoxFuture<'static, Result<CallToolResult, ToolError>> + Send + Sync + 'static,
     {
-        let name = name.into();
+        Self::with_work(name.into(), input_schema, Work::Own(Arc::new(run)))
+    }
+
+    /// A tool of an rmcp handler, as the handler lists it.
+    pub(crate) fn of_handler(listed: rmcp::model::Tool) -> Self {
+        let mut tool = Self::with_work(listed.name, listed.input_schema, Work::Handler);
+        tool.title = listed.title.map(Cow::Owned);
+        tool.description = listed.description;
+        tool.output_schema = listed.output_schema;
+        tool.annotations = listed.annotations;
+        tool.icons = listed.icons.unwrap_or_default();
+        tool.meta = listed.meta;
+        tool.origin = Cow::Borrowed("the rmcp handler");
+        tool
+    }
+
+    fn with_work(name: Cow<'static, str>, input_schema: Arc<JsonObject>, work: Work) -> Self {
         Self {
             origin: name.clone(),
             name,
@@ -61,7 +121,10 @@ impl Tool {
             output_schema: None,
             extensions: Extensions::new(),
             validation: None,
-            run: Arc::new(run),
+            annotations: None,
+            icons: Vec::new(),
+            meta: None,
+            work,
         }
     }
 
@@ -90,6 +153,20 @@ impl Tool {
     #[must_use]
     pub fn with_origin(mut self, origin: impl Into<Cow<'static, str>>) -> Self {
         self.origin = origin.into();
+        self
+    }
+
+    /// Says how the tool behaves: whether it only reads, destroys, may be repeated, reaches outside.
+    #[must_use]
+    pub fn with_annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.annotations = Some(annotations);
+        self
+    }
+
+    /// Adds an icon that clients may show.
+    #[must_use]
+    pub fn with_icon(mut self, icon: Icon) -> Self {
+        self.icons.push(icon);
         self
     }
 
@@ -133,6 +210,16 @@ impl Tool {
         self.output_schema.as_ref()
     }
 
+    /// How the tool says that it behaves.
+    pub fn annotations(&self) -> Option<&ToolAnnotations> {
+        self.annotations.as_ref()
+    }
+
+    /// The icons that clients may show.
+    pub fn icons(&self) -> &[Icon] {
+        &self.icons
+    }
+
     /// Where the tool is written; its name if that is not known.
     pub fn origin(&self) -> &str {
         &self.origin
@@ -146,6 +233,11 @@ impl Tool {
     /// Whether the arguments of every call are checked against the input schema.
     pub fn is_validated(&self) -> bool {
         self.validation.is_some()
+    }
+
+    /// Whether an rmcp handler does the work.
+    pub(crate) fn is_of_handler(&self) -> bool {
+        matches!(self.work, Work::Handler)
     }
 
     pub(crate) fn validation(&self) -> Option<&Validation> {
@@ -166,7 +258,10 @@ impl Tool {
                 Err(error) => return Box::pin(std::future::ready(Err(error))),
             }
         }
-        (self.run)(call)
+        match &self.work {
+            Work::Own(run) => run(call),
+            Work::Handler => Box::pin(std::future::ready(Err("only its rmcp handler can run this tool".into()))),
+        }
     }
 }
 
@@ -183,6 +278,9 @@ impl From<&Tool> for rmcp::model::Tool {
             Self::new_with_raw(tool.name.clone(), tool.description.clone(), Arc::clone(&tool.input_schema));
         listed.title = tool.title.as_ref().map(ToString::to_string);
         listed.output_schema.clone_from(&tool.output_schema);
+        listed.annotations.clone_from(&tool.annotations);
+        listed.icons = (!tool.icons.is_empty()).then(|| tool.icons.clone());
+        listed.meta.clone_from(&tool.meta);
         listed
     }
 }

@@ -13,6 +13,7 @@ use sluicegate_control::{
     ApiKey, Control, Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, WallClock,
 };
 use sluicegate_limits::{AgentId, Limiter, TenantHandle, TenantIdentity};
+use sluicegate_mcp::Owner;
 use tokio::sync::Semaphore;
 
 use crate::caller::Caller;
@@ -41,6 +42,8 @@ pub(crate) struct Principal {
     pub(crate) caller: Caller,
     /// What tools may know of the caller.
     pub(crate) for_tools: Arc<Extensions>,
+    /// As sessions and tasks know this caller. By ids, so that nobody inherits them with a name.
+    pub(crate) owner: Owner,
     pub(crate) tenant: TenantHandle,
     pub(crate) agent: AgentId,
     pub(crate) key: Option<sluicegate_limits::KeyId>,
@@ -72,6 +75,7 @@ impl Principal {
             who: Who::default(),
             for_tools: for_tools(&caller),
             caller,
+            owner: Owner { group: "".into(), member: "".into() },
             tenant,
             agent,
             key: None,
@@ -95,6 +99,7 @@ impl Principal {
             },
             agent: tenant.agent(&agent_id),
             key,
+            owner: Owner { group: credential.tenant_id.to_string().into(), member: agent_id.into() },
             for_tools: for_tools(&caller),
             caller,
             tenant,

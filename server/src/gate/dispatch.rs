@@ -8,11 +8,10 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible};
+use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible, Visit};
 
 use super::ticket::Ticket;
 use super::{Arrived, Gate};
-use crate::policy::compile::CallerPolicy;
 use crate::refusal::Refusal;
 
 /// Lets the engine answer. A tool has its own deadline inside; everything else has the server's here, since a handler
@@ -24,11 +23,16 @@ pub(crate) async fn dispatch(
     envelope: &Envelope<'_>,
     ticket: &Arc<Ticket>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Refusal> {
+    if matches!(&envelope.kind, Kind::Request(method) if method == "initialize")
+        && gate.endpoint.is_full_for(&arrived.principal.owner)
+    {
+        return Err(Refusal::TooManySessions);
+    }
+    parts.extensions.insert(visit(arrived, &ticket.request_id));
     let passage = gate.passage(&envelope.kind, ticket);
     let runs_a_tool = matches!(passage, Some(Passage::Admitted(_)));
-    match passage {
-        Some(passage) => drop(parts.extensions.insert(passage)),
-        None => drop(parts.extensions.insert(visible(&arrived.policy))),
+    if let Some(passage) = passage {
+        parts.extensions.insert(passage);
     }
     let answer = gate.endpoint.handle(Request::from_parts(parts, Full::new(arrived.body.clone())));
     if runs_a_tool {
@@ -38,10 +42,14 @@ pub(crate) async fn dispatch(
     tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
-/// Which tools the caller's list shows.
-pub(crate) fn visible(policy: &Arc<CallerPolicy>) -> Visible {
-    let policy = Arc::clone(policy);
-    Visible::new(move |tool| policy.sees(tool))
+/// What holds for every request of the caller.
+pub(crate) fn visit(arrived: &Arrived, request_id: &Arc<str>) -> Visit {
+    let policy = Arc::clone(&arrived.policy);
+    Visit {
+        visible: Visible::new(move |tool| policy.sees(tool)),
+        owner: arrived.principal.owner.clone(),
+        request_id: Arc::clone(request_id),
+    }
 }
 
 impl Gate {

@@ -69,7 +69,9 @@ impl Edge {
         }
         let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
-        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+            || self.hosts.is_own_page(host, origin)
+        {
             return Ok(());
         }
         Err(Refusal::Forbidden(format!("Pages of `{origin}` may not call this server (allowed_origins).")))
@@ -125,6 +127,13 @@ impl Hosts {
             Self::Named(names) => names.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)),
         }
     }
+
+    /// Whether a page comes from this very server on a loopback address, whose host name was checked before. The
+    /// conformance suite asks for it ("dns-rebinding-protection").
+    fn is_own_page(&self, host: &str, origin: &str) -> bool {
+        matches!(self, Self::Loopback)
+            && origin.strip_prefix("http://").is_some_and(|page| page.eq_ignore_ascii_case(host))
+    }
 }
 
 /// The name of a `host:port`, without the brackets of an IPv6 address.
@@ -161,6 +170,21 @@ mod tests {
         ] {
             assert_eq!(hosts.allow(name_of(host)), allowed, "{host}");
         }
+    }
+
+    #[test]
+    fn on_a_loopback_address_pages_of_the_server_itself_may_call() {
+        let loopback = hosts(&[], "127.0.0.1:8080");
+        for (origin, own) in [
+            ("http://127.0.0.1:8080", true),
+            ("http://127.0.0.1:9090", false),
+            ("http://localhost:8080", false),
+            ("https://evil.example", false),
+            ("null", false),
+        ] {
+            assert_eq!(loopback.is_own_page("127.0.0.1:8080", origin), own, "{origin}");
+        }
+        assert!(!hosts(&["mcp.example"], "0.0.0.0:80").is_own_page("mcp.example", "http://mcp.example"));
     }
 
     #[test]

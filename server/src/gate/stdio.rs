@@ -35,7 +35,7 @@ impl Gate {
         let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter);
         Ok(StdioPassage {
             passage: self.gate.passage(&kind, &ticket),
-            visible: dispatch::visible(&arrived.policy),
+            visit: dispatch::visit(&arrived, &trip.request_id),
             held: ticket,
         })
     }

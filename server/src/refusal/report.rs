@@ -55,6 +55,7 @@ impl Refusal {
         match self {
             Self::Throttled(throttled) => throttled.wait.map(Wait::retry_after_seconds),
             Self::Unavailable(_) => Some(UNAVAILABLE_RETRY_SECONDS),
+            Self::TooManySessions => Some(SESSION_RETRY_SECONDS),
             _ => None,
         }
     }
@@ -70,6 +71,7 @@ impl Refusal {
             Self::BodyTooLarge { .. } => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_incomplete",
+            Self::TooManySessions => "too_many_sessions",
             Self::TimedOut { .. } => "timed_out",
         }
     }
@@ -95,6 +97,10 @@ impl Refusal {
             Self::TimedOut { seconds } => {
                 plain(504, format!("The request did not finish within {seconds} s and was stopped."))
             }
+            Self::TooManySessions => Report {
+                suggestion: Some("end sessions that are no longer used, or wait for idle ones to expire".to_owned()),
+                ..plain(429, format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."))
+            },
             Self::Unavailable(why) => Report {
                 suggestion: Some("wait a second before retrying".to_owned()),
                 ..plain(503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s."))
@@ -105,6 +111,8 @@ impl Refusal {
 }
 
 const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
+/// A guess: nobody knows when another session ends.
+const SESSION_RETRY_SECONDS: u64 = 30;
 
 /// -32029 is what guides for older revisions use; 2026-07-28 reserves that range, so its peers get 429.
 fn error_code(configured: RefusalCode, version: Option<&str>) -> i32 {

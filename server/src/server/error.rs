@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use sluicegate_control::ControlError;
-use sluicegate_mcp::RegistryError;
+use sluicegate_mcp::{LearnError, RegistryError};
 
 use crate::settings::SettingsError;
 
@@ -37,6 +37,9 @@ pub enum StartError {
     /// The tools do not go together.
     #[error(transparent)]
     Tools(#[from] RegistryError),
+    /// The rmcp handler does not say which tools it has.
+    #[error(transparent)]
+    Handler(#[from] LearnError),
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on")]
     Listen {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
 use sluicegate_limits::{Limiter, LimiterOptions};
-use sluicegate_mcp::{HttpEndpoint, Registry, Tool};
+use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,7 +22,7 @@ use crate::policy::baseline::Baseline;
 use crate::policy::explain::Explainer;
 use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
-use crate::settings::Settings;
+use crate::settings::{SessionMode, Settings, SettingsError};
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// Everything behind the transports, with the work that goes on in the background.
 pub(crate) struct House {
     pub(crate) gate: Arc<Gate>,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
     pub(crate) control: Control,
     /// Cancelled first: nobody new is served.
@@ -42,8 +42,11 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) async fn build(server: Server, control: Control, settings: &Settings) -> Result<Self, StartError> {
-        let Server { mut info, tools, clock, limiter_clock, .. } = server;
+        let Server { mut info, mut tools, handler, clock, limiter_clock, .. } = server;
         info.tools_list_ttl_ms = settings.tools_list_ttl_ms;
+        if let Some(handler) = &handler {
+            tools.extend(handler.tools().await?);
+        }
         let registry = Arc::new(Registry::new(tools)?);
         let declared = registry.iter().map(|(_, tool)| (tool.name().to_owned(), declared(tool)));
         let baseline = Arc::new(Baseline::new(settings, declared)?);
@@ -58,6 +61,9 @@ impl House {
         let last_used = Arc::new(LastUsed::default());
         let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
 
+        let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
+        let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
+            .map_err(|error| SettingsError(format!("state_key: {error}")))?;
         let gate = Gate {
             edge: Edge::new(settings),
             authenticator: Authenticator::new(
@@ -69,13 +75,8 @@ impl House {
                 settings.agent_concurrency as usize,
                 Arc::clone(&last_used),
             ),
-            admission: Admission::new(
-                limiter.clone(),
-                Arc::clone(&policy),
-                Arc::clone(&registry),
-                settings.retry_jitter,
-            ),
-            endpoint: HttpEndpoint::new(Arc::clone(&registry), info, shutdown.clone()),
+            admission: Admission::new(limiter.clone(), Arc::clone(&policy), registry, settings.retry_jitter),
+            endpoint: HttpEndpoint::new(&engine, session_options(settings), shutdown.clone()),
             wording: Wording {
                 style: settings.refusal_style,
                 code: settings.rate_limit_error_code,
@@ -91,7 +92,8 @@ impl House {
         tasks.spawn(policy.follow(watch, shutdown.clone()));
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
-        Ok(Self { gate: Arc::new(gate), registry, explainer: Arc::new(explainer), control, draining, shutdown, tasks })
+        let (gate, explainer) = (Arc::new(gate), Arc::new(explainer));
+        Ok(Self { gate, engine, explainer, control, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.
@@ -101,6 +103,16 @@ impl House {
         self.tasks.close();
         self.tasks.wait().await;
         self.control.close().await;
+    }
+}
+
+fn session_options(settings: &Settings) -> Option<SessionOptions> {
+    match settings.sessions {
+        SessionMode::Off => None,
+        SessionMode::Memory => Some(SessionOptions {
+            most_per_group: usize::try_from(settings.sessions_per_tenant).unwrap_or(usize::MAX),
+            idle: settings.session_idle.0,
+        }),
     }
 }
 

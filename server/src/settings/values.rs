@@ -18,6 +18,16 @@ pub enum AuthMode {
     None,
 }
 
+/// Whether peers before 2026-07-28 get sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionMode {
+    /// Every request stands alone.
+    Off,
+    /// Sessions are kept by this process, each bound to the agent that opened it.
+    Memory,
+}
+
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -6,13 +6,14 @@
 
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
-    Argument, Call, CallContext, CallToolResult, ContentBlock, FreeTool, FromCall, InputSchema, Json, JsonObject,
-    OrToolError, Params, Tool, ToolError, ToolOutput, ToolSet,
+    Answers, Argument, Ask, Audio, Call, CallContext, CallToolResult, Content, ContentBlock, FreeTool, FromCall, Icon,
+    Image, InputSchema, Json, JsonObject, Log, OrToolError, Params, Peer, Progress, Question, Resource,
+    ResourceContents, Tool, ToolAnnotations, ToolError, ToolOutput, ToolSet,
 };
 
 /// What a tool author imports.
 pub mod prelude {
-    pub use crate::{CallContext, Json, OrToolError, Params, ToolError, tool, tools};
+    pub use crate::{Ask, Audio, CallContext, Image, Json, Log, OrToolError, Params, Progress, ToolError, tool, tools};
 }
 
 /// What the macros' output names.
