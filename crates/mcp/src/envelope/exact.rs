@@ -29,7 +29,10 @@ pub(super) fn read(body: &[u8]) -> Option<Envelope<'_>> {
     let ObjectOnly(message) = serde_json::from_str::<ObjectOnly<Message<'_>>>(text).ok()?;
     let ObjectOnly(params) = message.params;
     let meta = params.meta.unwrap_or_default();
-    (message.jsonrpc == "2.0" && message.method == "tools/call" && is_request_id(message.id.get())).then(|| Envelope {
+    if message.jsonrpc != "2.0" || message.method != "tools/call" || !is_request_id(message.id.get()) {
+        return None;
+    }
+    Some(Envelope {
         kind: Kind::ToolCall(params.name),
         id: Some(message.id),
         protocol_version: meta.protocol_version,

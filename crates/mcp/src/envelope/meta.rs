@@ -41,7 +41,9 @@ impl<'de: 'a, 'a> Visitor<'de> for Reader<'a> {
                 Member::ClientCapabilities if meta.capabilities.is_none() => {
                     meta.capabilities = Some(members.next_value()?);
                 }
-                Member::Other => drop(members.next_value::<Sound>()?),
+                Member::Other => {
+                    members.next_value::<Sound>()?;
+                }
                 Member::ProtocolVersion | Member::ClientCapabilities => {
                     return Err(A::Error::custom("a member stands there twice"));
                 }
