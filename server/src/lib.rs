@@ -69,6 +69,7 @@ mod caller;
 mod cli;
 mod declared;
 mod gate;
+mod health;
 mod last_used;
 mod live;
 mod meter;
@@ -79,6 +80,7 @@ mod refusal;
 mod server;
 mod settings;
 mod site;
+mod telemetry;
 
 #[doc(hidden)]
 pub mod __private;
@@ -95,6 +97,6 @@ pub use crate::caller::Caller;
 pub use crate::declared::Declared;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS, SessionMode, Setting,
-    Settings, SettingsError, Span, env_example,
+    AuthMode, CompatibilityEntry, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS, SessionMode,
+    Setting, Settings, SettingsError, Span, ToolLimit, env_example,
 };

@@ -3,16 +3,21 @@
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
 //! floods: the first, then every 1 000th, with the count.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::sync::Cache;
+use sluicegate_limits::RuleSet;
 use sluicegate_mcp::Outcome;
 
 use crate::caller::Caller;
+use crate::gate::Trip;
 use crate::gate::authenticate::Principal;
+use crate::policy::compile::CallLimits;
 use crate::refusal::Refusal;
+use crate::telemetry::Telemetry;
 
 /// How many refusals of one agent there are for one line in the log, after the first.
 const SAMPLE: u64 = 1_000;
@@ -23,44 +28,52 @@ const MOST_AGENTS: u64 = 10_000;
 /// A request that was served to its end, the response body included.
 pub(crate) struct Served<'a> {
     pub(crate) principal: &'a Principal,
-    /// The tool; `None` for what is not a tool call.
-    pub(crate) tool: Option<&'a str>,
+    pub(crate) limits: &'a CallLimits,
     /// How the tool's work ended; `None` when no tool ran.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) latency: Duration,
-    /// How many limits in observe mode would have refused it.
-    pub(crate) would_throttle: usize,
+    /// The limits in observe mode that would have refused it.
+    pub(crate) would_throttle: RuleSet,
     pub(crate) request_id: &'a str,
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// Takes the records.
 pub(crate) struct Meter {
+    telemetry: Arc<Telemetry>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
+        Self { telemetry, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
+        let Served { limits, outcome, latency, would_throttle, .. } = *served;
         let caller = &served.principal.caller;
+        self.telemetry.served(caller, limits, outcome, latency, would_throttle);
         tracing::debug!(
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
-            tool = served.tool,
-            outcome = served.outcome.map(Outcome::as_str),
-            latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
-            would_throttle = served.would_throttle,
+            tool = limits.tool.as_deref(),
+            outcome = outcome.map(Outcome::as_str),
+            latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
+            would_throttle = would_throttle.iter().count(),
             request_id = served.request_id,
+            client = served.client.map(tracing::field::display),
             "served"
         );
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal, request_id: &str, principal: Option<&Principal>) {
-        let Some(Principal { caller, .. }) = principal else {
-            tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
+    /// `who` is the caller, with the limits of what it asked for, if that was read.
+    pub(crate) fn refused(&self, refusal: &Refusal, trip: &Trip, who: Option<(&Principal, &CallLimits)>) {
+        let request_id = &*trip.request_id;
+        let client = trip.client.map(tracing::field::display);
+        self.telemetry.refused(refusal, who.map(|(principal, limits)| (&principal.caller, limits)));
+        let Some((Principal { caller, .. }, _)) = who else {
+            tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused");
             return;
         };
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
@@ -81,6 +94,7 @@ impl Meter {
             retry_after = refusal.retry_after_seconds(),
             count,
             request_id,
+            client,
             "refused"
         );
     }

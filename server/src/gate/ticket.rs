@@ -1,5 +1,6 @@
 //! What is held while a request is served. Its end meters the call and gives the permit back.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use sluicegate_limits::{Permit, RuleSet};
 use sluicegate_mcp::Outcome;
 
 use super::authenticate::Principal;
+use super::streams::StreamPermit;
 use crate::meter::{Meter, Served};
 use crate::policy::compile::CallLimits;
 
@@ -15,12 +17,15 @@ pub(crate) struct Ticket {
     pub(crate) principal: Arc<Principal>,
     pub(crate) limits: Arc<CallLimits>,
     pub(crate) request_id: Arc<str>,
+    pub(crate) client: Option<IpAddr>,
     pub(crate) started: Instant,
     pub(crate) meter: Arc<Meter>,
     pub(crate) ended: OnceLock<(Outcome, Duration)>,
     pub(crate) would_throttle: RuleSet,
     #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
     pub(crate) permit: Permit,
+    /// The place among the open streams, if this is one.
+    pub(crate) stream: Option<StreamPermit>,
 }
 
 impl sluicegate_mcp::Ticket for Ticket {
@@ -37,11 +42,12 @@ impl Drop for Ticket {
         };
         self.meter.served(&Served {
             principal: &self.principal,
-            tool: self.limits.tool.as_deref(),
+            limits: &self.limits,
             outcome,
             latency,
-            would_throttle: self.would_throttle.iter().count(),
+            would_throttle: self.would_throttle,
             request_id: &self.request_id,
+            client: self.client,
         });
     }
 }
