@@ -106,9 +106,15 @@ async fn ready(State(health): State<Arc<Health>>) -> Response {
 }
 
 async fn show(State(health): State<Arc<Health>>) -> Response {
-    let Health { telemetry, policy, limiter, streams, draining, .. } = &*health;
-    let readings = Readings { limiter, policy, streams: streams.len(), draining: draining.is_cancelled() };
-    ([(header::CONTENT_TYPE, EXPOSITION)], telemetry.render(&readings)).into_response()
+    // Ten thousand lines take a while, and calls do not wait for it.
+    let rendered = tokio::task::spawn_blocking(move || {
+        let Health { telemetry, policy, limiter, streams, draining, .. } = &*health;
+        telemetry.render(&Readings { limiter, policy, streams: streams.len(), draining: draining.is_cancelled() })
+    });
+    match rendered.await {
+        Ok(text) => ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 async fn show_to_this_machine(health: State<Arc<Health>>, request: Request) -> Response {

@@ -350,6 +350,10 @@ pub fn env_example() -> String {
         }
         text.push_str(&format!("# {}={}\n", setting.variable(), setting.default));
     }
+    text.push_str(
+        "\n# Limits of single tools, by the tool's name with `_` for what is neither a letter nor a digit (docs/limits.md).\n\
+         # SLUICEGATE_LIMIT__<TOOL>=2/min\n# SLUICEGATE_LIMIT__<TOOL>__BURST=4\n# SLUICEGATE_LIMIT__<TOOL>__CONCURRENCY=2\n",
+    );
     text
 }
 

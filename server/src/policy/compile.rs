@@ -116,7 +116,7 @@ impl CallLimits {
                         ordinal,
                         limit: *limit,
                         mode,
-                    }))
+                    }));
                 }
             }
         }

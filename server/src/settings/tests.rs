@@ -87,6 +87,46 @@ fn strangers_are_not_let_in_by_accident() {
     read("", &[("SLUICEGATE_AUTH_NONE_ANYWHERE", "true")], &open).expect("forced");
 }
 
+/// The methods by which some settings are read.
+const ACCESSORS: &[(&str, &str)] = &[
+    ("allowed_hosts", "hosts"),
+    ("allowed_origins", "origins"),
+    ("trusted_proxies", "proxies"),
+    ("metrics_bind", "metrics_address"),
+    ("database_url", "database"),
+    ("auth_none_anywhere", "check"),
+];
+
+#[test]
+fn every_setting_is_used_by_something() {
+    fn read(folder: &Path, text: &mut String) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                read(&path, text);
+            } else if !path.ends_with("tests.rs") {
+                text.push_str(&std::fs::read_to_string(&path).expect("a text"));
+            }
+        }
+    }
+    let mut sources = String::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut sources);
+    let uses = |of: &str, name: &str| {
+        sources
+            .split(&format!("{of}.{name}"))
+            .skip(1)
+            .any(|rest| !rest.starts_with(|c: char| c == '_' || c.is_alphanumeric()))
+    };
+    for setting in SETTINGS {
+        let accessor = ACCESSORS.iter().find(|(name, _)| *name == setting.name).map(|(_, accessor)| *accessor);
+        let used = match accessor {
+            Some(accessor) => uses("self", setting.name) && uses("settings", accessor),
+            None => uses("settings", setting.name),
+        };
+        assert!(used, "nothing reads the setting {}", setting.name);
+    }
+}
+
 #[test]
 fn env_example_lists_every_setting_with_its_default() {
     assert_generated("/../.env.example", |_| env_example());
