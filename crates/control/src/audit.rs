@@ -93,6 +93,7 @@ pub(crate) struct ChainHead {
 
 /// What a use case says of its change. `before` and `after` are made from the public
 /// types of this crate, which hold no secrets.
+#[derive(Clone)]
 pub(crate) struct Record {
     pub(crate) action: &'static str,
     pub(crate) target: String,
@@ -201,7 +202,7 @@ pub(crate) async fn append(
     actor: &Actor,
     now: i64,
     head: &ChainHead,
-    record: Record,
+    record: &Record,
 ) -> Result<ChainHead, ControlError> {
     let mut entry = AuditEntry {
         seq: head.seq + 1,
@@ -209,10 +210,10 @@ pub(crate) async fn append(
         at: now,
         actor: actor.label().to_owned(),
         action: record.action.to_owned(),
-        target: record.target,
+        target: record.target.clone(),
         tenant_id: record.tenant_id,
-        before: record.before,
-        after: record.after,
+        before: record.before.clone(),
+        after: record.after.clone(),
         address: actor.address().map(str::to_owned),
         request_id: actor.request_id().map(str::to_owned),
         previous_hash: head.hash.clone(),

@@ -24,6 +24,7 @@ use crate::plans::Plans;
 use crate::policy::{Policy, Revision};
 use crate::tenants::Tenants;
 use crate::tools::Tools;
+use crate::transfer::Transfer;
 use crate::usage::Usage;
 use crate::watch::PolicyWatch;
 
@@ -163,6 +164,11 @@ impl Control {
     /// Use cases on alerts and their rules.
     pub const fn alerts(&self) -> Alerts<'_> {
         Alerts { control: self }
+    }
+
+    /// Use cases on the policy as a document.
+    pub const fn transfer(&self) -> Transfer<'_> {
+        Transfer { control: self }
     }
 
     /// Use cases on the audit log.

@@ -99,6 +99,7 @@ mod tenants;
 mod text;
 mod tool_glob;
 mod tools;
+mod transfer;
 mod usage;
 mod watch;
 
@@ -137,6 +138,9 @@ pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
 pub use tools::{Tool, ToolDefinition, ToolSwitch, Tools};
+pub use transfer::{
+    AgentDocument, ImportReport, ImportStep, LimitDocument, PlanDocument, PolicyDocument, TenantDocument, Transfer,
+};
 pub use usage::{
     ATTEMPT_BOUNDS, AgentLabel, Counts, Grain, LATENCY_BOUNDS_MS, MatrixQuery, MatrixRow, Period, Retention, Runaway,
     RunawayRule, ThrottleCell, ThrottleMatrix, ToolColumn, ToolUsage, Totals, Usage, UsageBatch, UsagePoint,
