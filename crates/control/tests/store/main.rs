@@ -8,6 +8,7 @@
 
 mod admins;
 mod agents;
+mod alerts;
 mod audit;
 mod events;
 mod harness;
@@ -18,8 +19,10 @@ mod permissions;
 mod plans;
 mod policy;
 mod portability;
+mod previews;
 mod query_plans;
 mod tenants;
 mod tools;
+mod transfer;
 mod usage;
 mod watch;
