@@ -199,7 +199,7 @@ impl Tenants<'_> {
     ) -> Result<Page<Tenant>, ControlError> {
         actor.require(Role::Viewer)?;
         let [after] = page.key()?;
-        let search = filter.search.as_deref().map(contains_pattern);
+        let search = filter.search.as_deref().map(|text| text::like(&text.to_ascii_lowercase(), "%", "%"));
         let status = filter.status.map(Status::as_str);
         let values = args![&after, page.rows(), actor.confined_to(), status, search];
         let rows = self.control.read().await?.all(LIST, values).await?;
@@ -436,20 +436,6 @@ fn record(action: &'static str, before: Option<&Tenant>, after: Option<&Tenant>)
         before: before.map(JsonText::of),
         after: after.map(JsonText::of),
     }
-}
-
-/// A LIKE pattern (with `\` as the escape) for lower-case texts that contain `text`. The
-/// databases do not agree on `lower` of a parameter outside of ASCII, so that is done here.
-fn contains_pattern(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for character in text.to_ascii_lowercase().chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern.push('%');
-    pattern
 }
 
 impl From<&TenantSettings> for Arg<'_> {

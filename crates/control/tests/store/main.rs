@@ -12,6 +12,7 @@ mod alerts;
 mod audit;
 mod events;
 mod harness;
+mod instances;
 mod keys;
 mod limits;
 mod migrations;
