@@ -127,7 +127,7 @@ on_both_databases! {
         assert!(!sign_in(&password).await && sign_in(reset["password"].as_str().expect("another")).await);
         assert!(!ok(&database, &["admin", "list-users"]).await.contains(&password));
         assert!(complaint(&database, &["admin", "add-user", "bob", "--role", "boss"]).await.contains("viewer"));
-        let token = json(&database, &["admin", "token", "ci", "--role", "viewer", "--expires-in", "1h"]).await;
+        let token = json(&database, &["admin", "token", "ci", "--role", "viewer"]).await;
         let tokens = server.control().admin_tokens();
         let text = token["token"].as_str().expect("it is shown");
         assert!(tokens.authenticate(text).await.expect("the database answers").is_some());
