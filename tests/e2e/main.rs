@@ -6,6 +6,7 @@ mod bypass;
 mod command_line;
 mod concurrency;
 mod connections;
+mod hostile;
 mod mcp_clients;
 mod processes;
 mod reload;
