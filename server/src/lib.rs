@@ -69,8 +69,10 @@ mod caller;
 mod cli;
 mod declared;
 mod gate;
+mod keeping;
 mod last_used;
 mod live;
+mod live_view;
 mod meter;
 mod pages;
 mod policy;
@@ -79,6 +81,7 @@ mod refusal;
 mod server;
 mod settings;
 mod site;
+mod usage;
 
 #[doc(hidden)]
 pub mod __private;

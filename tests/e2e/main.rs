@@ -16,4 +16,5 @@ mod several_servers;
 mod streaming;
 mod throttling;
 mod tools;
+mod usage;
 mod wording;
