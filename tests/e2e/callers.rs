@@ -9,7 +9,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientServiceExt as _, RoleClient};
 use serde_json::json;
 use sluicegate::RefusalStyle;
-use sluicegate_resilience::{Backoff, BudgetOptions, CallerOptions, GaveUp, McpCaller, RefusalScope, RetryOptions};
+use sluicegate::resilience::{Backoff, BudgetOptions, CallerOptions, GaveUp, McpCaller, RefusalScope, RetryOptions};
 use sluicegate_tests::{Database, TestServer, on_both_databases};
 
 async fn connect(server: &TestServer, era: ClientLifecycleMode) -> RunningService<RoleClient, ()> {

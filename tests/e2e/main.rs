@@ -3,6 +3,7 @@
 mod asking;
 mod authentication;
 mod bypass;
+mod callers;
 mod command_line;
 mod concurrency;
 mod connections;
