@@ -67,6 +67,7 @@
 //! ```
 
 mod accept;
+mod attempts;
 mod caller;
 mod cli;
 mod declared;

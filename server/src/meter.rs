@@ -10,6 +10,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use sluicegate_mcp::Outcome;
 
+use crate::attempts::Attempts;
 use crate::caller::Caller;
 use crate::gate::authenticate::Principal;
 use crate::refusal::Refusal;
@@ -31,19 +32,26 @@ pub(crate) struct Served<'a> {
     /// How many limits in observe mode would have refused it.
     pub(crate) would_throttle: usize,
     pub(crate) request_id: &'a str,
+    /// With which attempt it got through, if that is known.
+    pub(crate) attempts: Option<u32>,
 }
 
 /// Takes the records.
 pub(crate) struct Meter {
     refusals: Cache<Caller, Arc<AtomicU64>>,
+    pub(crate) attempts: Attempts,
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(limiter_clock: quanta::Clock) -> Self {
+        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
+        Self { refusals, attempts: Attempts::new(limiter_clock) }
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
+        if let Some(attempts) = served.attempts {
+            metrics::histogram!("sluicegate_retry_attempts").record(f64::from(attempts));
+        }
         let caller = &served.principal.caller;
         tracing::debug!(
             target: "sluicegate::call",
@@ -53,16 +61,22 @@ impl Meter {
             outcome = served.outcome.map(Outcome::as_str),
             latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
             would_throttle = served.would_throttle,
+            attempts = served.attempts,
             request_id = served.request_id,
             "served"
         );
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal, request_id: &str, principal: Option<&Principal>) {
-        let Some(Principal { caller, .. }) = principal else {
+        let Some(Principal { caller, who, .. }) = principal else {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;
         };
+        if let Refusal::Throttled(throttled) = refusal
+            && let (Some(tool), Some(wait)) = (throttled.tool_index, throttled.wait)
+        {
+            self.attempts.refused(who.agent, tool, wait.as_duration());
+        }
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
         if count != 1 && !count.is_multiple_of(SAMPLE) {
             return;
