@@ -7,6 +7,7 @@ mod callers;
 mod command_line;
 mod concurrency;
 mod connections;
+mod hostile;
 mod mcp_clients;
 mod processes;
 mod reload;

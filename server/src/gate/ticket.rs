@@ -41,7 +41,7 @@ impl Drop for Ticket {
             tool: self.limits.tool.as_deref(),
             outcome,
             latency,
-            would_throttle: self.would_throttle.iter().count(),
+            would_throttle: self.would_throttle.len(),
             request_id: &self.request_id,
             attempts: self.attempts,
         });
