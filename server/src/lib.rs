@@ -67,13 +67,14 @@
 //! ```
 
 mod accept;
-mod attempts;
 mod caller;
 mod cli;
 mod declared;
 mod gate;
+mod keeping;
 mod last_used;
 mod live;
+mod live_view;
 mod meter;
 mod pages;
 mod policy;
@@ -82,6 +83,7 @@ mod refusal;
 mod server;
 mod settings;
 mod site;
+mod usage;
 
 #[doc(hidden)]
 pub mod __private;

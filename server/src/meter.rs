@@ -1,4 +1,4 @@
-//! One record for every request, whether it was served or refused.
+//! One record for every request, whether it was served or refused: counted in [`Usage`], and logged.
 //!
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
 //! floods: the first, then every 1 000th, with the count.
@@ -10,10 +10,12 @@ use std::time::Duration;
 use moka::sync::Cache;
 use sluicegate_mcp::Outcome;
 
-use crate::attempts::Attempts;
 use crate::caller::Caller;
 use crate::gate::authenticate::Principal;
+use crate::policy::compile::CallLimits;
+use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
+use crate::usage::{Series, Usage};
 
 /// How many refusals of one agent there are for one line in the log, after the first.
 const SAMPLE: u64 = 1_000;
@@ -24,8 +26,8 @@ const MOST_AGENTS: u64 = 10_000;
 /// A request that was served to its end, the response body included.
 pub(crate) struct Served<'a> {
     pub(crate) principal: &'a Principal,
-    /// The tool; `None` for what is not a tool call.
-    pub(crate) tool: Option<&'a str>,
+    /// The limits that let it in. They know the tool, and remember its counters.
+    pub(crate) limits: &'a CallLimits,
     /// How the tool's work ended; `None` when no tool ran.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) latency: Duration,
@@ -38,18 +40,30 @@ pub(crate) struct Served<'a> {
 
 /// Takes the records.
 pub(crate) struct Meter {
+    usage: Arc<Usage>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
-    pub(crate) attempts: Attempts,
 }
 
 impl Meter {
-    pub(crate) fn new(limiter_clock: quanta::Clock) -> Self {
-        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
-        Self { refusals, attempts: Attempts::new(limiter_clock) }
+    pub(crate) fn new(usage: Arc<Usage>) -> Self {
+        Self { usage, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    }
+
+    /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
+    pub(crate) fn admitted(&self, who: Who, limits: &CallLimits, told: Option<u32>) -> Option<u32> {
+        self.usage.admitted(self.series(who, limits), told)
+    }
+
+    /// What counts the requests of a caller under these limits.
+    fn series<'a>(&self, who: Who, limits: &'a CallLimits) -> &'a Series {
+        limits.series.get_or_init(|| self.usage.series(who, limits.tool.as_deref()))
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
-        if let Some(attempts) = served.attempts {
+        let tool = served.limits.tool.as_deref();
+        let series = self.series(served.principal.who, served.limits);
+        series.served(served.outcome, served.latency, served.would_throttle > 0, served.attempts);
+        if let (Some(_), Some(attempts)) = (tool, served.attempts) {
             metrics::histogram!("sluicegate_retry_attempts").record(f64::from(attempts));
         }
         let caller = &served.principal.caller;
@@ -57,7 +71,7 @@ impl Meter {
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
-            tool = served.tool,
+            tool,
             outcome = served.outcome.map(Outcome::as_str),
             latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
             would_throttle = served.would_throttle,
@@ -67,16 +81,20 @@ impl Meter {
         );
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal, request_id: &str, principal: Option<&Principal>) {
-        let Some(Principal { caller, who, .. }) = principal else {
+    /// `called` is the tool that was asked for, if any.
+    pub(crate) fn refused(
+        &self,
+        refusal: &Refusal,
+        request_id: &str,
+        principal: Option<&Principal>,
+        called: Option<&str>,
+    ) {
+        let who = principal.map_or_else(Who::default, |principal| principal.who);
+        self.usage.refused(who, called, refusal, request_id);
+        let Some(Principal { caller, .. }) = principal else {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;
         };
-        if let Refusal::Throttled(throttled) = refusal
-            && let (Some(tool), Some(wait)) = (throttled.tool_index, throttled.wait)
-        {
-            self.attempts.refused(who.agent, tool, wait.as_duration());
-        }
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
         if count != 1 && !count.is_multiple_of(SAMPLE) {
             return;

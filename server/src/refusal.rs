@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use sluicegate_limits::{Scope, Wait};
-use sluicegate_mcp::ToolIndex;
 
 pub(crate) mod fields;
 pub(crate) mod http;
@@ -39,6 +38,13 @@ pub(crate) enum Refusal {
     TimedOut { seconds: f64 },
 }
 
+impl Refusal {
+    /// Whether the request had been let in, and its end is metered as that of a served one.
+    pub(crate) const fn comes_after_admission(&self) -> bool {
+        matches!(self, Self::TooManySessions | Self::TimedOut { .. })
+    }
+}
+
 /// A request that a limit refused: the limit with the longest wait, and what the caller may know about it.
 #[derive(Debug)]
 pub(crate) struct Throttled {
@@ -46,7 +52,6 @@ pub(crate) struct Throttled {
     pub(crate) scope: Scope,
     /// The tool that was called; `None` for other requests.
     pub(crate) tool: Option<Arc<str>>,
-    pub(crate) tool_index: Option<ToolIndex>,
     /// The limit in words: `10 requests / 60s`, `2 concurrent`.
     pub(crate) limit: String,
     pub(crate) current_usage: u64,

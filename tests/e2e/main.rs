@@ -19,4 +19,5 @@ mod streaming;
 mod stub_servers;
 mod throttling;
 mod tools;
+mod usage;
 mod wording;

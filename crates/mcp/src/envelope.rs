@@ -105,6 +105,15 @@ impl<'a> Envelope<'a> {
     pub fn is_tool_call(&self) -> bool {
         matches!(self.kind, Kind::ToolCall(_))
     }
+
+    /// The tool that is called; nobody has checked that there is one of this name.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::ToolCall(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// Serde reads a struct from an array too, by position; the protocol engine does not, so arrays are refused here.

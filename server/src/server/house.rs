@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt as _;
 use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
@@ -15,7 +16,9 @@ use crate::gate::Gate;
 use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
 use crate::gate::edge::Edge;
+use crate::keeping;
 use crate::last_used::LastUsed;
+use crate::live_view::Live;
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::baseline::Baseline;
@@ -23,6 +26,7 @@ use crate::policy::explain::Explainer;
 use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
+use crate::usage::{self, Usage};
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -32,6 +36,8 @@ pub(crate) struct House {
     pub(crate) gate: Arc<Gate>,
     pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
+    /// What the panel and the admin API ask.
+    pub(crate) live: Arc<Live>,
     pub(crate) control: Control,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
@@ -54,7 +60,7 @@ impl House {
 
         let options =
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
-        let (meter_clock, limiter) = (limiter_clock.clone(), Limiter::new(limiter_clock, options));
+        let limiter = Limiter::new(limiter_clock, options);
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
         let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
@@ -64,6 +70,8 @@ impl House {
         let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
         let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
             .map_err(|error| SettingsError(format!("state_key: {error}")))?;
+        let tools = registry.iter().map(|(_, tool)| tool.name().into());
+        let usage = Arc::new(Usage::new(settings.usage_series, tools, clock.clone()));
         let gate = Gate {
             edge: Edge::new(settings),
             authenticator: Authenticator::new(
@@ -82,7 +90,7 @@ impl House {
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
-            meter: Arc::new(Meter::new(meter_clock)),
+            meter: Arc::new(Meter::new(Arc::clone(&usage))),
             draining: draining.clone(),
         };
         let explainer =
@@ -91,9 +99,19 @@ impl House {
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, shutdown.clone()));
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
+        tasks.spawn(usage::write(Arc::clone(&usage), control.clone(), settings.keep(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
         let (gate, explainer) = (Arc::new(gate), Arc::new(explainer));
-        Ok(Self { gate, engine, explainer, control, draining, shutdown, tasks })
+        let live = Arc::new(Live {
+            explainer: Arc::clone(&explainer),
+            usage,
+            draining: draining.clone(),
+            started_at: clock.now_ms(),
+        });
+        let id = format!("{:016x}", rand::rng().random::<u64>());
+        let bind = settings.bind.to_string();
+        tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
+        Ok(Self { gate, engine, explainer, live, control, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.
