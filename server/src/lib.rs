@@ -67,7 +67,6 @@
 //! ```
 
 mod accept;
-mod attempts;
 mod caller;
 mod cli;
 mod declared;

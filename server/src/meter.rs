@@ -10,13 +10,12 @@ use std::time::Duration;
 use moka::sync::Cache;
 use sluicegate_mcp::Outcome;
 
-use crate::attempts::Attempts;
 use crate::caller::Caller;
 use crate::gate::authenticate::Principal;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
-use crate::usage::Usage;
+use crate::usage::{Series, Usage};
 
 /// How many refusals of one agent there are for one line in the log, after the first.
 const SAMPLE: u64 = 1_000;
@@ -43,19 +42,30 @@ pub(crate) struct Served<'a> {
 pub(crate) struct Meter {
     usage: Arc<Usage>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
-    pub(crate) attempts: Attempts,
 }
 
 impl Meter {
-    pub(crate) fn new(usage: Arc<Usage>, limiter_clock: quanta::Clock) -> Self {
-        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
-        Self { usage, refusals, attempts: Attempts::new(limiter_clock) }
+    pub(crate) fn new(usage: Arc<Usage>) -> Self {
+        Self { usage, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    }
+
+    /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
+    pub(crate) fn admitted(&self, who: Who, limits: &CallLimits, told: Option<u32>) -> Option<u32> {
+        self.usage.admitted(self.series(who, limits), told)
+    }
+
+    /// What counts the requests of a caller under these limits.
+    fn series<'a>(&self, who: Who, limits: &'a CallLimits) -> &'a Series {
+        limits.series.get_or_init(|| self.usage.series(who, limits.tool.as_deref()))
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
         let tool = served.limits.tool.as_deref();
-        let series = served.limits.series.get_or_init(|| self.usage.series(served.principal.who, tool));
-        series.served(served.outcome, served.latency, served.would_throttle > 0, served.attempts.unwrap_or(1));
+        let series = self.series(served.principal.who, served.limits);
+        series.served(served.outcome, served.latency, served.would_throttle > 0, served.attempts);
+        if let (Some(_), Some(attempts)) = (tool, served.attempts) {
+            metrics::histogram!("sluicegate_retry_attempts").record(f64::from(attempts));
+        }
         let caller = &served.principal.caller;
         tracing::debug!(
             target: "sluicegate::call",
@@ -85,11 +95,6 @@ impl Meter {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;
         };
-        if let Refusal::Throttled(throttled) = refusal
-            && let (Some(tool), Some(wait)) = (throttled.tool_index, throttled.wait)
-        {
-            self.attempts.refused(who.agent, tool, wait.as_duration());
-        }
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
         if count != 1 && !count.is_multiple_of(SAMPLE) {
             return;

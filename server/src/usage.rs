@@ -16,6 +16,7 @@ use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
 
 mod series;
+mod streak;
 mod writer;
 
 pub(crate) use series::Series;
@@ -78,6 +79,11 @@ impl Usage {
             Arc::new(Series::new(key.clone()))
         });
         Arc::clone(series)
+    }
+
+    /// A request of a series was let in: with which attempt, if that is known. `told` is what the caller says.
+    pub(crate) fn admitted(&self, series: &Series, told: Option<u32>) -> Option<u32> {
+        series.admitted(told, || self.clock.now_ms())
     }
 
     /// Counts a refusal, and keeps it as an event unless the caller floods. `called` is the tool that was asked for.

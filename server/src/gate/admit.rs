@@ -107,7 +107,6 @@ impl Admission {
             reason,
             scope: refusal.scope(),
             tool: limits.tool.clone(),
-            tool_index: limits.tool_index,
             limit: limit.to_string(),
             current_usage: refusal.current_usage(),
             remaining: refusal.remaining(),
@@ -140,8 +139,7 @@ impl Admitted {
         meter: &Arc<Meter>,
     ) -> Arc<Ticket> {
         let would_throttle = self.admission.would_throttle;
-        let agent = arrived.principal.who.agent;
-        let attempts = self.limits.tool_index.and_then(|tool| meter.attempts.served(agent, tool, attempt.number));
+        let attempts = meter.admitted(arrived.principal.who, &self.limits, attempt.number);
         Arc::new(Ticket {
             principal: Arc::clone(&arrived.principal),
             limits: self.limits,

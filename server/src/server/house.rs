@@ -64,7 +64,7 @@ impl House {
 
         let options =
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
-        let (meter_clock, limiter) = (limiter_clock.clone(), Limiter::new(limiter_clock, options));
+        let limiter = Limiter::new(limiter_clock, options);
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
         let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
@@ -94,7 +94,7 @@ impl House {
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
-            meter: Arc::new(Meter::new(Arc::clone(&usage), meter_clock)),
+            meter: Arc::new(Meter::new(Arc::clone(&usage))),
             draining: draining.clone(),
         };
         let explainer =

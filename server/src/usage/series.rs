@@ -9,6 +9,7 @@ use sluicegate_control::{ATTEMPT_BOUNDS, AgentId, Counts, Grain, LATENCY_BOUNDS_
 use sluicegate_limits::Scope;
 use sluicegate_mcp::Outcome;
 
+use super::streak::Streak;
 use crate::refusal::{Reason, Throttled};
 
 /// How many refusals of one agent and tool become events in a minute; the next one tells how many there were.
@@ -41,8 +42,7 @@ pub(crate) struct Series {
     latency_us: AtomicI64,
     latency: [AtomicI64; LATENCY_BOUNDS_MS.len() + 1],
     attempts: [AtomicI64; ATTEMPT_BOUNDS.len() + 1],
-    /// Until when it was told to wait, in epoch milliseconds.
-    wait_until: AtomicI64,
+    streak: Streak,
     /// The minute of the latest events, and how many there were in it.
     events_minute: AtomicI64,
     events: AtomicU32,
@@ -68,7 +68,7 @@ impl Series {
             latency_us: AtomicI64::new(0),
             latency: Default::default(),
             attempts: Default::default(),
-            wait_until: AtomicI64::new(0),
+            streak: Streak::default(),
             events_minute: AtomicI64::new(0),
             events: AtomicU32::new(0),
             unsampled: AtomicI64::new(0),
@@ -80,8 +80,20 @@ impl Series {
         &self.key
     }
 
-    /// Counts a request that was served with so many attempts. `outcome` is how the tool's work ended, if one ran.
-    pub(crate) fn served(&self, outcome: Option<Outcome>, latency: Duration, would_throttle: bool, attempts: u32) {
+    /// A request was let in, which ends the row of refusals before it: see [`Streak::ended`].
+    pub(super) fn admitted(&self, told: Option<u32>, now_ms: impl FnOnce() -> i64) -> Option<u32> {
+        self.streak.ended(told, now_ms)
+    }
+
+    /// Counts a request that was served. `outcome` is how the tool's work ended, if one ran; `attempts` is what
+    /// [`admitted`](Self::admitted) said of it.
+    pub(crate) fn served(
+        &self,
+        outcome: Option<Outcome>,
+        latency: Duration,
+        would_throttle: bool,
+        attempts: Option<u32>,
+    ) {
         let served = match outcome {
             Some(Outcome::Ok | Outcome::InputRequired) => &self.ok,
             None if self.key.tool.is_none() => &self.ok,
@@ -94,7 +106,7 @@ impl Series {
         self.latency_us.fetch_add(i64::try_from(latency.as_micros()).unwrap_or(i64::MAX), Relaxed);
         let bucket = LATENCY_BOUNDS_MS.partition_point(|bound| Duration::from_millis((*bound).into()) < latency);
         self.latency[bucket].fetch_add(1, Relaxed);
-        let bucket = ATTEMPT_BOUNDS.partition_point(|bound| *bound < attempts);
+        let bucket = ATTEMPT_BOUNDS.partition_point(|bound| *bound < attempts.unwrap_or(1));
         self.attempts[bucket].fetch_add(1, Relaxed);
         self.calls.fetch_add(1, Release);
     }
@@ -116,12 +128,9 @@ impl Series {
         self.throttled.fetch_add(1, Relaxed);
         self.scopes[scope].fetch_add(1, Relaxed);
         self.reasons[reason].fetch_add(1, Relaxed);
-        if now_ms < self.wait_until.load(Relaxed) {
+        let wait_ms = throttled.wait.map(|wait| i64::try_from(wait.retry_after_ms()).unwrap_or(i64::MAX));
+        if self.streak.refused(wait_ms, now_ms) {
             self.ignored_waits.fetch_add(1, Relaxed);
-        }
-        if let Some(wait) = throttled.wait {
-            let wait_ms = i64::try_from(wait.retry_after_ms()).unwrap_or(i64::MAX);
-            self.wait_until.store(now_ms.saturating_add(wait_ms), Relaxed);
         }
         self.calls.fetch_add(1, Release);
     }
