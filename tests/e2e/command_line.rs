@@ -153,4 +153,55 @@ on_both_databases! {
         assert!(ok(&database, &["audit", "verify"]).await.contains("intact"));
         assert!(ok(&database, &["audit", "list", "--action", "limit"]).await.contains("limit.set"));
     }
+
+    async fn a_plan_holds_for_its_tenants_and_a_temporary_limit_lies_over_it(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        ok(&database, &["plan", "add", "gold", "--note", "pays well"]).await;
+        assert!(ok(&database, &["plan", "list"]).await.contains("pays well"));
+        ok(&database, &["limit", "set", "--plan", "gold", "--tool", "export", "3/min"]).await;
+        assert!(ok(&database, &["plan", "assign", "gold", "--tenant", "acme"]).await.contains("acme is on plan gold"));
+        server.caught_up().await;
+        let export = async || client.call("export", json!({ "dataset": "x" })).await.status.as_u16();
+        assert_eq!([export().await, export().await, export().await, export().await], [200, 200, 200, 429]);
+        let said = complaint(&database, &["plan", "delete", "gold"]).await;
+        assert!(said.contains("acme"), "{said}");
+        // The clock of the server under test is months ahead.
+        ok(&database, &["limit", "set", "--tenant", "acme", "--tool", "export", "4/min", "--for", "400d"]).await;
+        server.caught_up().await;
+        assert_eq!([export().await, export().await], [200, 429], "what was used stays used");
+        let explained = ok(&database, &["limit", "explain", "--tenant", "acme", "--agent", "u-42", "--tool", "export"]).await;
+        assert!(explained.contains("until ") && explained.contains("replaces 3/min"), "{explained}");
+        ok(&database, &["plan", "unassign", "--tenant", "acme"]).await;
+        ok(&database, &["plan", "delete", "gold"]).await;
+        assert_eq!(json(&database, &["plan", "list"]).await, json!([]));
+    }
+
+    async fn a_limit_is_observed_beside_the_one_that_holds(database: Database) {
+        let server = TestServer::start(&database).await;
+        server.client("acme", "u-42").await;
+        let target = ["--tenant", "acme", "--tool", "export"];
+        let set = |more: &[&'static str]| [&["limit", "set"], &target[..], more].concat();
+        let said = ok(&database, &set(&["1/min", "--observe"])).await;
+        assert!(said.contains("observing 1/min"), "{said}");
+        ok(&database, &set(&["4/min"])).await;
+        let explain = [&["limit", "explain", "--agent", "u-42"], &target[..]].concat();
+        let explained = ok(&database, &explain).await;
+        for part in ["4 requests / 60s", "only observed", "would replace 4/min", "replaces 5/min"] {
+            assert!(explained.contains(part), "{part}: {explained}");
+        }
+        let unset = [&["limit", "unset"], &target[..], &["--observe"]].concat();
+        ok(&database, &unset).await;
+        assert!(complaint(&database, &unset).await.contains("no rate is observed"));
+        assert!(ok(&database, &explain).await.contains("4 requests / 60s"));
+    }
+}
+
+#[tokio::test]
+async fn shells_learn_the_commands() {
+    let database = Database::sqlite().await;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = ok(&database, &["completions", shell]).await;
+        assert!(script.contains("testbed") && script.contains("limit"), "{shell}");
+    }
 }
