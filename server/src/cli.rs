@@ -16,6 +16,7 @@ use crate::live;
 use crate::server::{Server, open_control};
 use crate::settings::{LogFormat, Overrides, Settings};
 
+mod admin;
 mod agent;
 mod audit;
 mod check;
@@ -23,6 +24,7 @@ mod key;
 mod limit;
 mod output;
 mod plan;
+mod policy;
 mod serve;
 mod targets;
 mod tenant;
@@ -72,9 +74,16 @@ enum Command {
     /// Limits: set, list, unset, explain.
     #[command(subcommand)]
     Limit(limit::Limit),
+    /// Who administers: add-user, reset-password, token.
+    #[command(subcommand)]
+    Admin(admin::Admin),
     /// The audit log: list, verify.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Print the policy as a document.
+    Export(policy::Export),
+    /// Bring the policy to what a document says.
+    Import(policy::Import),
     /// Print what a shell needs to complete these commands.
     Completions {
         /// The shell.
@@ -145,7 +154,10 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Key(key) => key.run(&desk).await,
                     Command::Plan(plan) => plan.run(&desk).await,
                     Command::Limit(limit) => limit.run(&desk).await,
+                    Command::Admin(admin) => admin.run(&desk).await,
                     Command::Audit(audit) => audit.run(&desk).await,
+                    Command::Export(export) => export.run(&desk).await,
+                    Command::Import(import) => import.run(&desk).await,
                     Command::Serve(_) | Command::Check(_) | Command::Migrate(_) | Command::Completions { .. } => {
                         unreachable!("handled above")
                     }

@@ -91,7 +91,7 @@ impl Gate {
         let stream = self.streams.open(&arrived.principal, asked)?;
         let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked)?;
         let fields = admitted.fields();
-        let ticket = admitted.into_ticket(trip, arrived, &self.meter, stream);
+        let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter, stream);
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
         Ok(respond::respond(response, &fields, ticket))
     }

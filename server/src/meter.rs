@@ -1,4 +1,4 @@
-//! One record for every request, whether it was served or refused.
+//! One record for every request, whether it was served or refused: counted in [`Usage`], and logged.
 //!
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
 //! floods: the first, then every 1 000th, with the count.
@@ -16,8 +16,10 @@ use crate::caller::Caller;
 use crate::gate::Trip;
 use crate::gate::authenticate::Principal;
 use crate::policy::compile::CallLimits;
+use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
 use crate::telemetry::Telemetry;
+use crate::usage::{Series, Usage};
 
 /// How many refusals of one agent there are for one line in the log, after the first.
 const SAMPLE: u64 = 1_000;
@@ -28,6 +30,7 @@ const MOST_AGENTS: u64 = 10_000;
 /// A request that was served to its end, the response body included.
 pub(crate) struct Served<'a> {
     pub(crate) principal: &'a Principal,
+    /// The limits that let it in. They know the tool, and remember its counters.
     pub(crate) limits: &'a CallLimits,
     /// How the tool's work ended; `None` when no tool ran.
     pub(crate) outcome: Option<Outcome>,
@@ -35,22 +38,38 @@ pub(crate) struct Served<'a> {
     /// The limits in observe mode that would have refused it.
     pub(crate) would_throttle: RuleSet,
     pub(crate) request_id: &'a str,
+    /// With which attempt it got through, if that is known.
+    pub(crate) attempts: Option<u32>,
     pub(crate) client: Option<IpAddr>,
 }
 
 /// Takes the records.
 pub(crate) struct Meter {
+    usage: Arc<Usage>,
     telemetry: Arc<Telemetry>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
 }
 
 impl Meter {
-    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
-        Self { telemetry, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(usage: Arc<Usage>, telemetry: Arc<Telemetry>) -> Self {
+        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
+        Self { usage, telemetry, refusals }
+    }
+
+    /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
+    pub(crate) fn admitted(&self, who: Who, limits: &CallLimits, told: Option<u32>) -> Option<u32> {
+        self.usage.admitted(self.series(who, limits), told)
+    }
+
+    /// What counts the requests of a caller under these limits.
+    fn series<'a>(&self, who: Who, limits: &'a CallLimits) -> &'a Series {
+        limits.series.get_or_init(|| self.usage.series(who, limits.tool.as_deref()))
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
-        let Served { limits, outcome, latency, would_throttle, .. } = *served;
+        let Served { limits, outcome, latency, would_throttle, attempts, .. } = *served;
+        let series = self.series(served.principal.who, limits);
+        series.served(outcome, latency, !would_throttle.is_empty(), attempts);
         let caller = &served.principal.caller;
         self.telemetry.served(caller, limits, outcome, latency, would_throttle);
         tracing::debug!(
@@ -60,7 +79,8 @@ impl Meter {
             tool = limits.tool.as_deref(),
             outcome = outcome.map(Outcome::as_str),
             latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
-            would_throttle = would_throttle.iter().count(),
+            would_throttle = would_throttle.len(),
+            attempts,
             request_id = served.request_id,
             client = served.client.map(tracing::field::display),
             "served"
@@ -72,6 +92,8 @@ impl Meter {
         let request_id = &*trip.request_id;
         let client = trip.client.map(tracing::field::display);
         self.telemetry.refused(refusal, who.map(|(principal, limits)| (&principal.caller, limits)));
+        let called = who.and_then(|(_, limits)| limits.tool.as_deref());
+        self.usage.refused(who.map(|(principal, _)| principal.who).unwrap_or_default(), called, refusal, request_id);
         let Some((Principal { caller, .. }, _)) = who else {
             tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused");
             return;

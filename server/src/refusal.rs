@@ -54,6 +54,11 @@ impl Refusal {
         "too_many_streams",
         "timed_out",
     ];
+
+    /// Whether the request had been let in, and its end is metered as that of a served one.
+    pub(crate) const fn comes_after_admission(&self) -> bool {
+        matches!(self, Self::TooManySessions | Self::TimedOut { .. })
+    }
 }
 
 /// A request that a limit refused: the limit with the longest wait, and what the caller may know about it.

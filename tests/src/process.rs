@@ -76,12 +76,21 @@ impl ServerProcess {
         self.metrics.as_deref()
     }
 
+    /// The id of the process.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// Sends the process a signal, such as `HUP`.
     ///
     /// # Panics
     /// When it has ended.
     pub async fn signal(&self, name: &str) {
-        let pid = self.child.id().expect("it runs").to_string();
+        let pid = self.id().to_string();
         let told = Command::new("kill").args([&format!("-{name}"), &pid]).status().await.expect("kill runs");
         assert!(told.success());
     }

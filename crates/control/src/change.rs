@@ -34,6 +34,14 @@ pub(crate) struct Change<'a> {
     /// The time of the change.
     pub(crate) now: i64,
     head: ChainHead,
+    /// What was recorded so far.
+    steps: Vec<Record>,
+}
+
+/// What everything that can be changed carries.
+#[derive(serde::Deserialize)]
+struct Revised {
+    revision: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -48,7 +56,7 @@ impl<'a> Change<'a> {
         let mut tx = control.db().write().await?;
         let State { revision, audit_seq, audit_hash } = tx.one(BUMP, args![]).await?;
         let head = ChainHead { seq: audit_seq, hash: audit_hash };
-        Ok(Self { control, actor, tx, revision, now: control.now_ms(), head })
+        Ok(Self { control, actor, tx, revision, now: control.now_ms(), head, steps: Vec::new() })
     }
 
     pub(crate) const fn actor(&self) -> &'a Actor {
@@ -61,8 +69,19 @@ impl<'a> Change<'a> {
 
     /// Appends to the audit log. Every change records at least one entry.
     pub(crate) async fn record(&mut self, record: Record) -> Result<(), ControlError> {
-        self.head = audit::append(&mut self.tx, self.actor, self.now, &self.head, record).await?;
+        self.head = audit::append(&mut self.tx, self.actor, self.now, &self.head, &record).await?;
+        self.steps.push(record);
         Ok(())
+    }
+
+    /// What was recorded so far.
+    pub(crate) fn steps(&self) -> &[Record] {
+        &self.steps
+    }
+
+    /// Commits, if anything was recorded; a change that changes nothing leaves no trace.
+    pub(crate) async fn finish(self) -> Result<(), ControlError> {
+        if self.steps.is_empty() { Ok(()) } else { self.commit().await }
     }
 
     /// Leaves a tombstone, for instances that load only what changed.
@@ -71,7 +90,24 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
+    /// Refuses a change whose actor has seen something older than what it changes.
+    fn check_expected(&self) -> Result<(), ControlError> {
+        let Some(expected) = self.actor.expected() else { return Ok(()) };
+        let revision = |record: &Record| {
+            let before = record.before.as_ref()?;
+            serde_json::from_str::<Revised>(before.as_str()).ok().map(|before| before.revision)
+        };
+        if self.steps.iter().any(|step| revision(step) == Some(expected.get())) {
+            return Ok(());
+        }
+        // The last step is what was asked for; those before it made room.
+        let (target, present) =
+            self.steps.last().map(|step| (step.target.clone(), step.before.clone())).unwrap_or_default();
+        Err(ControlError::Stale { target, present })
+    }
+
     pub(crate) async fn commit(mut self) -> Result<(), ControlError> {
+        self.check_expected()?;
         let ChainHead { seq, hash } = &self.head;
         self.tx.execute(MOVE_CHAIN_HEAD, args![*seq, hash]).await?;
         if let Backend::Postgres(_) = self.tx {

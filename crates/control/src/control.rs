@@ -7,13 +7,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::actor::Actor;
+use crate::admins::{AdminTokens, Sessions, Setup, Users};
 use crate::agents::Agents;
+use crate::alerts::Alerts;
 use crate::audit::Audit;
 use crate::change::Change;
 use crate::clock::WallClock;
 use crate::credentials::Credentials;
 use crate::db::{Db, Transaction};
 use crate::error::ControlError;
+use crate::events::Events;
+use crate::instances::Instances;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::migrations::MigrationStatus;
@@ -21,6 +25,8 @@ use crate::plans::Plans;
 use crate::policy::{Policy, Revision};
 use crate::tenants::Tenants;
 use crate::tools::Tools;
+use crate::transfer::Transfer;
+use crate::usage::Usage;
 use crate::watch::PolicyWatch;
 
 /// How a [`Control`] behaves.
@@ -124,6 +130,56 @@ impl Control {
     /// Use cases on the registry of tools.
     pub const fn tools(&self) -> Tools<'_> {
         Tools { control: self }
+    }
+
+    /// Use cases on usage.
+    pub const fn usage(&self) -> Usage<'_> {
+        Usage { control: self }
+    }
+
+    /// Use cases on events.
+    pub const fn events(&self) -> Events<'_> {
+        Events { control: self }
+    }
+
+    /// Use cases on people who administer.
+    pub const fn users(&self) -> Users<'_> {
+        Users { control: self }
+    }
+
+    /// Use cases on admin tokens.
+    pub const fn admin_tokens(&self) -> AdminTokens<'_> {
+        AdminTokens { control: self }
+    }
+
+    /// Use cases on sessions.
+    pub const fn sessions(&self) -> Sessions<'_> {
+        Sessions { control: self }
+    }
+
+    /// Use cases on the first set-up.
+    pub const fn setup(&self) -> Setup<'_> {
+        Setup { control: self }
+    }
+
+    /// Use cases on alerts and their rules.
+    pub const fn alerts(&self) -> Alerts<'_> {
+        Alerts { control: self }
+    }
+
+    /// Use cases on the servers that run on the database.
+    pub const fn instances(&self) -> Instances<'_> {
+        Instances { control: self }
+    }
+
+    /// Which database it is: `sqlite` or `postgres`.
+    pub const fn database(&self) -> &'static str {
+        self.db.name()
+    }
+
+    /// Use cases on the policy as a document.
+    pub const fn transfer(&self) -> Transfer<'_> {
+        Transfer { control: self }
     }
 
     /// Use cases on the audit log.

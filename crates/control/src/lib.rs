@@ -72,19 +72,25 @@
 //! them under a lock.
 
 mod actor;
+mod admins;
 mod agents;
+mod alerts;
 mod api_key;
 mod audit;
+mod base62;
 mod change;
 mod clock;
 mod control;
 mod credentials;
 mod db;
 mod error;
+mod events;
 mod ids;
+mod instances;
 mod json;
 mod keys;
 mod limits;
+mod live;
 mod migrations;
 mod page;
 mod plans;
@@ -94,20 +100,38 @@ mod tenants;
 mod text;
 mod tool_glob;
 mod tools;
+mod transfer;
+mod usage;
 mod watch;
 
 pub use actor::{Actor, Reach, Role};
+pub use admins::{
+    AdminToken, AdminTokens, AdminUser, MintedToken, NewToken, NewUser, Session, SessionState, Sessions, Setup,
+    ShownOnce, UserRef, Users,
+};
 pub use agents::{Agent, AgentRef, Agents, Origin, Sighting, SightingReport};
+pub use alerts::{Alert, AlertKind, AlertNotice, AlertRule, Alerts, MintedAlertRule, NewAlertRule, Signals};
 pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
-pub use audit::{Audit, AuditEntry, AuditVerdict};
+pub use audit::{Audit, AuditEntry, AuditFilter, AuditVerdict};
 pub use clock::{ManualClock, WallClock};
 pub use control::{Control, Options};
 pub use credentials::{Credential, Credentials};
 pub use error::ControlError;
-pub use ids::{AgentId, AuditId, IdError, KeyId, LimitId, PlanId, TenantId};
+pub use events::{Event, EventFilter, EventKind, Events, NewEvent};
+pub use ids::{
+    AdminTokenId, AgentId, AlertId, AlertRuleId, AuditId, EventId, IdError, KeyId, LimitId, PlanId, SessionId,
+    TenantId, UserId,
+};
+pub use instances::{Instance, Instances};
 pub use json::JsonText;
 pub use keys::{KeyRecord, KeyScopes, KeyStatus, Keys, MintedKey, NewKey, Overlap};
-pub use limits::{LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Target};
+pub use limits::{
+    LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Preview, PreviewedAgent, Target,
+};
+pub use live::{
+    Answer, EngineHealth, ExplainedLimit, ExplainedSource, Explanation, Health, LimitUsage, LiveView, PolicyHealth,
+    Question, Shadowed, UsageHealth,
+};
 pub use migrations::MigrationStatus;
 pub use page::{Cursor, Page, PageRequest};
 pub use plans::{Plan, PlanRef, Plans};
@@ -115,5 +139,13 @@ pub use policy::{AgentPolicy, PlanPolicy, Policy, PolicyDelta, Revision, TenantP
 pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
-pub use tools::{Tool, ToolDefinition, Tools};
+pub use tools::{Tool, ToolDefinition, ToolSwitch, Tools};
+pub use transfer::{
+    AgentDocument, ImportReport, ImportStep, LimitDocument, PlanDocument, PolicyDocument, TenantDocument, Transfer,
+};
+pub use usage::{
+    ATTEMPT_BOUNDS, AgentLabel, Counts, Grain, LATENCY_BOUNDS_MS, MatrixQuery, MatrixRow, Period, Retention, Runaway,
+    RunawayRule, ThrottleCell, ThrottleMatrix, ToolColumn, ToolUsage, Totals, Usage, UsageBatch, UsagePoint,
+    UsageRange, UsageRow, UsageScope,
+};
 pub use watch::PolicyWatch;

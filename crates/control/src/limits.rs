@@ -7,10 +7,13 @@
 //! limit ends a temporary one at once, for the last word counts.
 
 mod entry;
+mod preview;
+mod rehearsal;
 mod target;
 
 pub(crate) use entry::LimitRow;
 pub use entry::{LimitEntry, LimitKind, LimitKindName, LimitValue, NewLimit};
+pub use preview::{Preview, PreviewedAgent};
 pub use target::Target;
 
 use sluicegate_limits::{Algorithm, Mode, Per};
@@ -102,41 +105,8 @@ impl Limits<'_> {
     /// server has registered.
     pub async fn set(self, actor: &Actor, new: &NewLimit) -> Result<LimitEntry, ControlError> {
         actor.require(Role::Operator)?;
-        let kind = new.value.check(&new.target)?;
-        text::note(&new.note)?;
         let mut change = self.control.change(actor).await?;
-        clock::check_end(new.expires_at, change.now)?;
-        check_target(&mut change.tx, actor, &new.target).await?;
-        if let Some(tool) = new.target.tool() {
-            tools::check_name(tool)?;
-            if !new.allow_unknown_tool {
-                tools::check_known(&mut change.tx, tool).await?;
-            }
-        }
-        let before = of_target(&mut change.tx, &new.target, kind.name(), new.mode).await?;
-        let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
-        let replaced = if new.expires_at.is_some() {
-            temporary.first()
-        } else {
-            for entry in &temporary {
-                remove(&mut change, entry).await?;
-            }
-            lasting.first()
-        };
-        let entry = LimitEntry {
-            id: replaced.map_or_else(|| LimitId::generate(change.now), |replaced| replaced.id),
-            target: new.target.clone(),
-            kind,
-            mode: new.mode,
-            expires_at: new.expires_at,
-            note: new.note.clone(),
-            created_by: replaced.map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
-            updated_by: actor.label().to_owned(),
-            updated_at: change.now,
-            revision: change.revision,
-        };
-        write(&mut change, &entry).await?;
-        change.record(record("limit.set", replaced, Some(&entry))).await?;
+        let entry = set(&mut change, new).await?;
         change.commit().await?;
         Ok(entry)
     }
@@ -224,6 +194,46 @@ impl Limits<'_> {
     }
 }
 
+/// Sets a limit in a change of somebody who may.
+pub(crate) async fn set(change: &mut Change<'_>, new: &NewLimit) -> Result<LimitEntry, ControlError> {
+    let actor = change.actor();
+    let kind = new.value.check(&new.target)?;
+    text::note(&new.note)?;
+    clock::check_end(new.expires_at, change.now)?;
+    check_target(&mut change.tx, actor, &new.target).await?;
+    if let Some(tool) = new.target.tool() {
+        tools::check_name(tool)?;
+        if !new.allow_unknown_tool {
+            tools::check_known(&mut change.tx, tool).await?;
+        }
+    }
+    let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
+    let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
+    let replaced = if new.expires_at.is_some() {
+        temporary.first()
+    } else {
+        for entry in &temporary {
+            remove(change, entry).await?;
+        }
+        lasting.first()
+    };
+    let entry = LimitEntry {
+        id: replaced.map_or_else(|| LimitId::generate(change.now), |replaced| replaced.id),
+        target: new.target.clone(),
+        kind,
+        mode: new.mode,
+        expires_at: new.expires_at,
+        note: new.note.clone(),
+        created_by: replaced.map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
+        updated_by: actor.label().to_owned(),
+        updated_at: change.now,
+        revision: change.revision,
+    };
+    write(change, &entry).await?;
+    change.record(record("limit.set", replaced, Some(&entry))).await?;
+    Ok(entry)
+}
+
 /// Refuses a target outside the tenant that the actor is confined to.
 fn check_reach(actor: &Actor, target: &Target) -> Result<(), ControlError> {
     match actor.confined_to() {
@@ -263,7 +273,7 @@ fn place(target: &Target, mode: Mode) -> String {
 }
 
 /// The lasting and the temporary limit of a target and mode, as far as there are such.
-async fn of_target(
+pub(crate) async fn of_target(
     tx: &mut Transaction,
     target: &Target,
     kind: LimitKindName,
@@ -307,7 +317,7 @@ async fn write(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), Contro
     Ok(())
 }
 
-async fn remove(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), ControlError> {
+pub(crate) async fn remove(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), ControlError> {
     change.execute(DELETE, args![entry.id]).await?;
     change.bury("limit", entry.id.to_string()).await?;
     change.record(record("limit.unset", Some(entry), None)).await

@@ -1,8 +1,9 @@
 //! `audit list|verify`.
 
+use anyhow::bail;
 use clap::Subcommand;
 use serde::Serialize;
-use sluicegate_control::{AuditEntry, AuditVerdict, PageRequest, TenantRef};
+use sluicegate_control::{AuditEntry, AuditFilter, AuditVerdict, PageRequest, TenantRef};
 
 use super::Desk;
 use super::output::time;
@@ -10,71 +11,48 @@ use super::output::time;
 /// The audit log.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
-    /// List who changed what, newest first.
+    /// List the newest entries.
     List {
-        /// Only what concerns this tenant.
+        /// Only those of this tenant.
         #[arg(long)]
         tenant: Option<String>,
-        /// How many entries at most.
-        #[arg(long, default_value = "50")]
-        limit: usize,
+        /// Only those with this action (`limit.set`), or of this sort (`limit`).
+        #[arg(long)]
+        action: Option<String>,
+        /// How many: 1 to 200.
+        #[arg(long, default_value_t = 50)]
+        limit: u16,
     },
-    /// Compute every hash of the log again: is it as it was written?
+    /// Compute every hash again; fails when an entry is altered, missing or out of place.
     Verify,
 }
 
-/// What was found.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct Verified {
-    intact: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    entries: Option<i64>,
-    /// The first entry that is altered, missing or out of place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    broken_at: Option<i64>,
+    entries: i64,
 }
 
 impl Audit {
     pub(crate) async fn run(self, desk: &Desk) -> anyhow::Result<()> {
+        let audit = desk.control.audit();
         match self {
-            Self::List { tenant, limit } => {
-                let entries = list(desk, tenant.as_deref().map(TenantRef::from).as_ref(), limit).await?;
-                desk.output.list(&entries, ["SEQ", "AT", "WHO", "WHAT", "ABOUT"], |entry: &AuditEntry| {
-                    let AuditEntry { seq, at, actor, action, target, .. } = entry;
-                    [seq.to_string(), time(*at), actor.clone(), action.clone(), target.clone()]
+            Self::List { tenant, action, limit } => {
+                let tenant = tenant.as_deref().map(TenantRef::from);
+                let filter = AuditFilter { tenant, action, ..AuditFilter::default() };
+                let page = audit.search(&desk.actor, &filter, &PageRequest::first(limit)).await?;
+                desk.output.list(&page.items, ["SEQ", "AT", "ACTOR", "ACTION", "TARGET"], |entry: &AuditEntry| {
+                    let (actor, action) = (entry.actor.clone(), entry.action.clone());
+                    [entry.seq.to_string(), time(entry.at), actor, action, entry.target.clone()]
                 })
             }
-            Self::Verify => verify(desk).await,
+            Self::Verify => match audit.verify(&desk.actor).await? {
+                AuditVerdict::Intact { entries } => {
+                    desk.output.result(&Verified { entries }, || format!("the audit log is intact: {entries} entries"))
+                }
+                AuditVerdict::Broken { seq } => {
+                    bail!("the audit log does not hold: entry {seq} is altered, missing or out of place")
+                }
+            },
         }
     }
-}
-
-async fn list(desk: &Desk, tenant: Option<&TenantRef>, limit: usize) -> anyhow::Result<Vec<AuditEntry>> {
-    let mut entries = Vec::new();
-    let mut request = PageRequest::first(PageRequest::MAX);
-    while entries.len() < limit {
-        let page = desk.control.audit().list(&desk.actor, tenant, &request).await?;
-        entries.extend(page.items);
-        match page.next {
-            Some(next) => request.after = Some(next),
-            None => break,
-        }
-    }
-    entries.truncate(limit);
-    Ok(entries)
-}
-
-async fn verify(desk: &Desk) -> anyhow::Result<()> {
-    let verified = match desk.control.audit().verify(&desk.actor).await? {
-        AuditVerdict::Intact { entries } => Verified { intact: true, entries: Some(entries), broken_at: None },
-        AuditVerdict::Broken { seq } => Verified { intact: false, entries: None, broken_at: Some(seq) },
-    };
-    desk.output.result(&verified, || match &verified {
-        Verified { entries: Some(entries), .. } => format!("the audit log is intact: {entries} entries"),
-        Verified { broken_at, .. } => {
-            format!("entry {} of the audit log is altered, missing or out of place", broken_at.unwrap_or_default())
-        }
-    })?;
-    anyhow::ensure!(verified.intact, "the audit log is not as it was written");
-    Ok(())
 }

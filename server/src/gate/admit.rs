@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use rand::Rng as _;
 use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
-use sluicegate_mcp::{Kind, Registry};
+use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
 use super::streams::StreamPermit;
@@ -158,14 +158,17 @@ impl Admitted {
         self,
         trip: &Trip,
         arrived: &Arrived,
+        attempt: &Attempt<'_>,
         meter: &Arc<Meter>,
         stream: Option<StreamPermit>,
     ) -> Arc<Ticket> {
         let would_throttle = self.admission.would_throttle;
+        let attempts = meter.admitted(arrived.principal.who, &self.limits, attempt.number);
         Arc::new(Ticket {
             principal: Arc::clone(&arrived.principal),
             limits: self.limits,
             would_throttle,
+            attempts,
             request_id: Arc::clone(&trip.request_id),
             client: trip.client,
             started: trip.started,

@@ -35,9 +35,9 @@ impl Gate {
             self.gate.meter.refused(refusal, trip, Some(who));
         })?;
         let stream = self.gate.streams.open(&arrived.principal, asked)?;
-        let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter, stream);
+        let ticket = admitted.into_ticket(trip, &arrived, &request.attempt, &self.gate.meter, stream);
         Ok(StdioPassage {
-            passage: self.gate.passage(&kind, &ticket),
+            passage: self.gate.passage(&kind, &request.attempt, &ticket),
             visit: dispatch::visit(&arrived, &ticket),
             held: ticket,
         })
@@ -47,8 +47,9 @@ impl Gate {
 impl StdioGate for Gate {
     async fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal> {
         let trip = Trip::without_headers();
-        self.pass(&trip, request).await.map_err(|refusal| {
-            stdio::render(&refusal, self.gate.wording.code, request.protocol_version, &trip.request_id)
-        })
+        let version = request.protocol_version;
+        self.pass(&trip, request)
+            .await
+            .map_err(|refusal| stdio::render(&refusal, self.gate.wording.code, version, &trip.request_id))
     }
 }

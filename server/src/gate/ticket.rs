@@ -22,6 +22,7 @@ pub(crate) struct Ticket {
     pub(crate) meter: Arc<Meter>,
     pub(crate) ended: OnceLock<(Outcome, Duration)>,
     pub(crate) would_throttle: RuleSet,
+    pub(crate) attempts: Option<u32>,
     #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
     pub(crate) permit: Permit,
     /// The place among the open streams, if this is one.
@@ -47,6 +48,7 @@ impl Drop for Ticket {
             latency,
             would_throttle: self.would_throttle,
             request_id: &self.request_id,
+            attempts: self.attempts,
             client: self.client,
         });
     }

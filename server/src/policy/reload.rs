@@ -21,6 +21,8 @@ pub(crate) struct PolicyStore {
     current: ArcSwap<Snapshot>,
     /// Held by whoever makes the next snapshot.
     changing: Mutex<()>,
+    /// Why the last reload failed, until one succeeds.
+    failure: ArcSwapOption<String>,
     control: Control,
     clock: WallClock,
     /// When the policy in force was last known to be the newest.
@@ -53,6 +55,7 @@ impl PolicyStore {
         Ok(Self {
             current,
             changing: Mutex::new(()),
+            failure: ArcSwapOption::empty(),
             control,
             clock,
             confirmed: parking_lot::Mutex::new(Instant::now()),
@@ -64,6 +67,11 @@ impl PolicyStore {
     /// The policy in force.
     pub(crate) fn current(&self) -> Guard<Arc<Snapshot>> {
         self.current.load()
+    }
+
+    /// Why the last reload failed, if it did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.load().as_deref().cloned()
     }
 
     /// Takes over what has changed in the database.
@@ -147,10 +155,12 @@ impl PolicyStore {
                 () = tokio::time::sleep(pause) => {}
             }
             retry = false;
-            if let Err(error) = self.refresh().await {
+            let failure = self.refresh().await.err();
+            if let Some(error) = &failure {
                 tracing::error!(?error, "the policy could not be reloaded; the one in force stays");
                 retry = true;
             }
+            self.failure.store(failure.map(|error| Arc::new(error.to_string())));
         }
     }
 

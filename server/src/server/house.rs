@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt as _;
 use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
@@ -18,7 +19,9 @@ use crate::gate::edge::Edge;
 use crate::gate::proxies::Proxies;
 use crate::gate::streams::Streams;
 use crate::health::{self, Health};
+use crate::keeping;
 use crate::last_used::LastUsed;
+use crate::live_view::Live;
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::baseline::Baseline;
@@ -28,12 +31,16 @@ use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
 use crate::telemetry::{Telemetry, process};
+use crate::usage::{self, Usage};
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// How often the metrics count what was recorded.
 const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long work that has answered may take to let go of what it holds, so that the last usage has all of it.
+const SETTLE: Duration = Duration::from_secs(1);
+const SETTLE_LOOK: Duration = Duration::from_millis(2);
 
 /// Everything behind the transports, with the work that goes on in the background.
 pub(crate) struct House {
@@ -41,6 +48,8 @@ pub(crate) struct House {
     pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
     pub(crate) health: Arc<Health>,
+    /// What the panel and the admin API ask.
+    pub(crate) live: Arc<Live>,
     /// `None` where the settings come from no files.
     pub(crate) settings_reload: Option<Arc<SettingsReload>>,
     pub(crate) control: Control,
@@ -78,6 +87,8 @@ impl House {
         let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
         let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
             .map_err(|error| SettingsError(format!("state_key: {error}")))?;
+        let tools = registry.iter().map(|(_, tool)| tool.name().into());
+        let usage = Arc::new(Usage::new(settings.usage_series, tools, clock.clone()));
         let gate = Gate {
             edge: Edge::new(settings),
             proxies: Proxies::new(settings)?,
@@ -104,7 +115,7 @@ impl House {
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
             streams: Arc::clone(&streams),
-            meter: Arc::new(Meter::new(Arc::clone(&telemetry))),
+            meter: Arc::new(Meter::new(Arc::clone(&usage), Arc::clone(&telemetry))),
             draining: draining.clone(),
         };
         let explainer =
@@ -124,16 +135,34 @@ impl House {
             tasks.spawn(Arc::clone(reload).follow(shutdown.clone()));
         }
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
+        tasks.spawn(usage::write(Arc::clone(&usage), control.clone(), settings.keep(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
         tasks.spawn(keep_up(telemetry, shutdown.clone()));
         let (gate, explainer, health) = (Arc::new(gate), Arc::new(explainer), Arc::new(health));
+        let live = Arc::new(Live {
+            explainer: Arc::clone(&explainer),
+            usage,
+            draining: draining.clone(),
+            started_at: clock.now_ms(),
+        });
+        let id = format!("{:016x}", rand::rng().random::<u64>());
+        let bind = settings.bind.to_string();
+        tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
-        Ok(Self { gate, engine, explainer, health, settings_reload, control, draining, shutdown, tasks })
+        Ok(Self { gate, engine, explainer, health, live, settings_reload, control, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.
     pub(crate) async fn close(self) {
         self.draining.cancel();
+        let settled = async {
+            while self.explainer.in_flight() > 0 {
+                tokio::time::sleep(SETTLE_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE, settled).await.is_err() {
+            tracing::warn!(calls = self.explainer.in_flight(), "calls were cut off; they are not in the usage");
+        }
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;

@@ -1,8 +1,9 @@
 //! A server that is serving, until it is told to stop.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use sluicegate_control::Control;
+use sluicegate_control::{Control, LiveView};
 use tokio::task::JoinHandle;
 
 use super::house::House;
@@ -46,6 +47,12 @@ impl Running {
     #[must_use]
     pub fn policy_revision(&self) -> i64 {
         self.house.explainer.policy.current().revision.get()
+    }
+
+    /// What the panel and the admin API ask of this server.
+    #[must_use]
+    pub fn live(&self) -> Arc<dyn LiveView> {
+        Arc::clone(&self.house.live) as Arc<dyn LiveView>
     }
 
     /// Reads the limits of the settings again, and looks for changes in the database. What makes no sense changes nothing

@@ -6,9 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod admins;
 mod agents;
+mod alerts;
 mod audit;
+mod events;
 mod harness;
+mod instances;
 mod keys;
 mod limits;
 mod migrations;
@@ -16,7 +20,10 @@ mod permissions;
 mod plans;
 mod policy;
 mod portability;
+mod previews;
 mod query_plans;
 mod tenants;
 mod tools;
+mod transfer;
+mod usage;
 mod watch;
