@@ -1,5 +1,7 @@
 //! What a monitoring system sees: the same numbers as the callers.
 
+use std::time::Duration;
+
 use serde_json::json;
 use sluicegate::control::{KeyScopes, ToolGlob};
 use sluicegate_tests::server::{actor, get};
@@ -50,6 +52,23 @@ on_both_databases! {
         assert_eq!(metrics.sum("sluicegate_engine_degraded", &[]), 0.0);
         assert!(metrics.sum("sluicegate_policy_age_seconds", &[]) < 10.0);
         assert!(metrics.sum("sluicegate_policy_reloads_total", &[("result", "ok")]) >= 1.0);
+    }
+
+    async fn it_is_counted_how_often_an_agent_has_to_try(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        let export = async || client.call("export", json!({ "dataset": "sales" })).await.status.as_u16();
+        for _ in 0..5 {
+            assert_eq!(export().await, 200);
+        }
+        assert_eq!([export().await, export().await, export().await], [429, 429, 429]);
+        server.advance(Duration::from_secs(12));
+        assert_eq!(export().await, 200, "the fourth attempt");
+        let metrics = server.metrics().await;
+        assert_eq!(metrics.sum("sluicegate_retry_attempts_count", &[]), 1.0);
+        assert_eq!(metrics.sum("sluicegate_retry_attempts_sum", &[]), 4.0);
+        assert_eq!(metrics.sum("sluicegate_retry_attempts_bucket", &[("le", "3")]), 0.0);
+        assert_eq!(metrics.sum("sluicegate_retry_attempts_bucket", &[("le", "5")]), 1.0);
     }
 
     async fn permits_are_seen_while_they_are_held(database: Database) {

@@ -18,6 +18,11 @@ pub(crate) fn collect() {
         ::metrics::describe_counter!("sluicegate_upstream_calls_total", "Calls of an upstream by how they ended.");
         ::metrics::describe_counter!("sluicegate_upstream_retries_total", "Repeated requests to an upstream.");
         ::metrics::describe_histogram!("sluicegate_upstream_attempts", "Requests that a call of an upstream took.");
+        ::metrics::describe_histogram!(
+            "sluicegate_caller_attempts",
+            "Attempts until a call of another server got through."
+        );
+        ::metrics::describe_counter!("sluicegate_caller_retries_total", "Repeated calls of other servers.");
     }
 }
 
