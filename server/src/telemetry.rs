@@ -34,6 +34,7 @@ const HELP: &[(&str, Kind, &str)] = &[
     ("sluicegate_refused_total", Kind::Counter, "Requests that were refused for another reason than a limit."),
     ("sluicegate_admission_seconds", Kind::Histogram, "Time spent deciding whether a request is admitted."),
     ("sluicegate_call_seconds", Kind::Histogram, "Time from the arrival of a call to the end of its tool's work."),
+    ("sluicegate_retry_attempts", Kind::Histogram, "Attempts until a call got through that was throttled before."),
     ("sluicegate_policy_age_seconds", Kind::Gauge, "Time since the policy in force was last known to be the newest."),
     (
         "sluicegate_policy_reloads_total",
@@ -61,6 +62,7 @@ pub(crate) struct Telemetry {
     handle: PrometheusHandle,
     clock: quanta::Clock,
     admission: Histogram,
+    attempts: Histogram,
     /// Latency by tool, by index.
     latency: Box<[Histogram]>,
     labels: Labels,
@@ -120,6 +122,7 @@ impl Telemetry {
             handle: recorder.handle(),
             clock: quanta::Clock::new(),
             admission: recorder.register_histogram(&Key::from_name("sluicegate_admission_seconds"), &METADATA),
+            attempts: recorder.register_histogram(&Key::from_name("sluicegate_retry_attempts"), &METADATA),
             latency: latency.collect(),
             labels: Labels::new(series),
             refused: Refusal::REASONS.iter().map(refused).collect(),
@@ -145,6 +148,11 @@ impl Telemetry {
     pub(crate) fn admission_took(&self, start: u64) {
         let ns = self.clock.delta_as_nanos(start, self.clock.raw());
         self.admission.record(Duration::from_nanos(ns).as_secs_f64());
+    }
+
+    /// A call got through that was throttled before, or whose caller counts its attempts.
+    pub(crate) fn got_through(&self, attempts: u32) {
+        self.attempts.record(f64::from(attempts));
     }
 
     /// A request that was admitted has ended, response body included.
