@@ -3,21 +3,28 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap_complete::Shell;
 use sluicegate_control::{Actor, Control, WallClock};
 use tracing_subscriber::EnvFilter;
 
+use crate::live;
 use crate::server::{Server, open_control};
 use crate::settings::{LogFormat, Overrides, Settings};
 
+mod admin;
 mod agent;
+mod audit;
+mod check;
 mod key;
 mod limit;
 mod output;
+mod plan;
+mod policy;
 mod serve;
 mod targets;
 mod tenant;
@@ -48,6 +55,8 @@ struct Arguments {
 enum Command {
     /// Serve the tools (the default).
     Serve(serve::Serve),
+    /// Check configuration, database and migrations, and say what would be in force.
+    Check(check::Check),
     /// Bring the database up to date, or say whether it is.
     Migrate(serve::Migrate),
     /// Tenants: add, list, suspend, resume.
@@ -59,9 +68,27 @@ enum Command {
     /// API keys: add, list, rotate, revoke.
     #[command(subcommand)]
     Key(key::Key),
+    /// Plans: add, list, assign, unassign, delete.
+    #[command(subcommand)]
+    Plan(plan::Plan),
     /// Limits: set, list, unset, explain.
     #[command(subcommand)]
     Limit(limit::Limit),
+    /// Who administers: add-user, reset-password, token.
+    #[command(subcommand)]
+    Admin(admin::Admin),
+    /// The audit log: list, verify.
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Print the policy as a document.
+    Export(policy::Export),
+    /// Bring the policy to what a document says.
+    Import(policy::Import),
+    /// Print what a shell needs to complete these commands.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
 }
 
 /// What the operator's commands work with.
@@ -82,8 +109,16 @@ fn run_with(server: Server, arguments: impl IntoIterator<Item = OsString>) -> Ex
     let without_demo = server.demo().is_none();
     let command = Arguments::command().about(about);
     let command = command.mut_subcommand("serve", |serve| serve.mut_arg("demo", |demo| demo.hide(without_demo)));
+    let mut whole = command.clone();
+    let mut arguments = arguments.into_iter().peekable();
+    let name = arguments.peek().map(PathBuf::from);
+    let name = name.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let matches = command.get_matches_from(arguments);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let Some(Command::Completions { shell }) = &arguments.command {
+        clap_complete::generate(*shell, &mut whole, name.unwrap_or_default(), &mut std::io::stdout());
+        return ExitCode::SUCCESS;
+    }
     match execute(server, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -109,6 +144,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
     runtime.block_on(async {
         match command {
             Command::Serve(serve) => serve.run(server, &settings).await,
+            Command::Check(check) => check.run(server, &settings, Output::new(json)).await,
             Command::Migrate(migrate) => migrate.run(&settings, Output::new(json)).await,
             command => {
                 let desk = Desk::open(settings, Output::new(json)).await?;
@@ -116,8 +152,15 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Tenant(tenant) => tenant.run(&desk).await,
                     Command::Agent(agent) => agent.run(&desk).await,
                     Command::Key(key) => key.run(&desk).await,
+                    Command::Plan(plan) => plan.run(&desk).await,
                     Command::Limit(limit) => limit.run(&desk).await,
-                    Command::Serve(_) | Command::Migrate(_) => unreachable!("handled above"),
+                    Command::Admin(admin) => admin.run(&desk).await,
+                    Command::Audit(audit) => audit.run(&desk).await,
+                    Command::Export(export) => export.run(&desk).await,
+                    Command::Import(import) => import.run(&desk).await,
+                    Command::Serve(_) | Command::Check(_) | Command::Migrate(_) | Command::Completions { .. } => {
+                        unreachable!("handled above")
+                    }
                 }?;
                 desk.control.close().await;
                 Ok(())
@@ -133,6 +176,13 @@ impl Desk {
             control.migrate().await.context("migrating the database")?;
         }
         Ok(Self { control, actor: Actor::cli(&account()), settings, output })
+    }
+
+    /// Saves a server on this data folder the wait for its next look; others notice by themselves.
+    async fn tell_server(&self) {
+        if let Err(error) = live::reload(&self.settings.control_socket()).await {
+            tracing::warn!(?error, "the running server could not be told; it will notice by itself");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The way of one request, in the order in which it is walked.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +12,8 @@ use sluicegate_mcp::{Envelope, HttpEndpoint};
 use tokio_util::sync::CancellationToken;
 
 use crate::meter::Meter;
-use crate::policy::compile::CallerPolicy;
+use crate::policy::compile::{CallLimits, CallerPolicy};
+use crate::policy::resolve::Asked;
 use crate::refusal::Refusal;
 use crate::refusal::http::{Peer, Wording};
 
@@ -19,24 +21,30 @@ pub(crate) mod admit;
 pub(crate) mod authenticate;
 mod dispatch;
 pub(crate) mod edge;
+pub(crate) mod proxies;
 mod request_id;
 mod respond;
 pub(crate) mod stdio;
+pub(crate) mod streams;
 mod ticket;
 
 use admit::Admission;
 use authenticate::{Authenticator, Principal};
 use edge::Edge;
+use proxies::Proxies;
 use request_id::new_request_id;
+use streams::Streams;
 
 /// Everything that a request passes through. One per server.
 pub(crate) struct Gate {
     pub(crate) edge: Edge,
+    pub(crate) proxies: Proxies,
     pub(crate) authenticator: Authenticator,
     pub(crate) admission: Admission,
     pub(crate) endpoint: HttpEndpoint,
     pub(crate) wording: Wording,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) draining: CancellationToken,
 }
 
@@ -44,15 +52,16 @@ impl Gate {
     /// Serves one HTTP request.
     pub(crate) async fn serve(&self, request: Request<Body>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
-        let trip = Trip::start(&parts);
+        let trip = Trip::start(&parts, &self.proxies);
         let arrived = match self.arrive(&mut parts, body).await {
             Ok(arrived) => arrived,
-            Err(refusal) => return self.refuse(&refusal, &trip, None, None),
+            Err(refusal) => return self.refuse(&refusal, &trip, None),
         };
         let envelope = Envelope::read(&arrived.body);
-        match self.pass(&trip, parts, &arrived, &envelope).await {
+        let asked = self.admission.asked(&arrived.policy, &parts.method, &envelope.kind);
+        match self.pass(&trip, parts, &arrived, &envelope, asked).await {
             Ok(response) => response,
-            Err(refusal) => self.refuse(&refusal, &trip, Some(&arrived), Some(&envelope)),
+            Err(refusal) => self.refuse(&refusal, &trip, Some((&arrived, &envelope, asked))),
         }
     }
 
@@ -73,32 +82,40 @@ impl Gate {
         parts: Parts,
         arrived: &Arrived,
         envelope: &Envelope<'_>,
+        asked: Asked,
     ) -> Result<Response<Body>, Refusal> {
-        if self.draining.is_cancelled() {
+        // What runs may still be answered, told of and cancelled.
+        if self.draining.is_cancelled() && !matches!(asked, Asked::Notification) {
             return Err(Refusal::Unavailable("The server is shutting down."));
         }
-        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, &parts.method, &envelope.kind)?;
+        let stream = self.streams.open(&arrived.principal, asked)?;
+        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked)?;
         let fields = admitted.fields();
-        let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter);
+        let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter, stream);
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
         Ok(respond::respond(response, &fields, ticket))
     }
 
+    /// Ends the streams of those who may no longer call, until `shutdown` is cancelled.
+    pub(crate) async fn watch_streams(self: Arc<Self>, shutdown: CancellationToken) {
+        while tokio::time::timeout(streams::LOOK_EVERY, shutdown.cancelled()).await.is_err() {
+            for (principal, ends) in self.streams.all() {
+                let suspended = self.admission.policy_of(&principal).suspended.is_some();
+                if suspended || !self.authenticator.still_knows(&principal).await {
+                    ends.cancel();
+                }
+            }
+        }
+    }
+
     /// The one way out for everybody who is not served.
-    fn refuse(
-        &self,
-        refusal: &Refusal,
-        trip: &Trip,
-        arrived: Option<&Arrived>,
-        envelope: Option<&Envelope<'_>>,
-    ) -> Response<Body> {
-        let principal = arrived.map(|arrived| &*arrived.principal);
-        let called = envelope.and_then(Envelope::tool);
-        self.meter.refused(refusal, &trip.request_id, principal, called);
-        let peer = trip.peer(envelope);
-        let style = arrived.and_then(|arrived| arrived.policy.settings.refusal_style);
+    fn refuse(&self, refusal: &Refusal, trip: &Trip, read: Option<(&Arrived, &Envelope<'_>, Asked)>) -> Response<Body> {
+        let who = read.map(|(arrived, _, asked)| (&*arrived.principal, arrived.limits(asked)));
+        self.meter.refused(refusal, trip, who);
+        let peer = trip.peer(read.map(|(_, envelope, _)| envelope));
+        let style = read.and_then(|(arrived, ..)| arrived.policy.settings.refusal_style);
         let mut response = self.wording.render(refusal, peer, style, &trip.request_id).map(Body::from);
-        if arrived.is_none() && trip.http1 {
+        if read.is_none() && trip.http1 {
             // The body was not read, so nothing can follow it on this connection; say so before it closes.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -113,9 +130,18 @@ pub(crate) struct Arrived {
     pub(crate) body: Bytes,
 }
 
+impl Arrived {
+    /// The limits of what is asked.
+    pub(crate) fn limits(&self, asked: Asked) -> &CallLimits {
+        self.policy.limits(asked, self.principal.who)
+    }
+}
+
 /// What is known of a request before anything else is.
 pub(crate) struct Trip {
     pub(crate) request_id: Arc<str>,
+    /// The address that the request comes from; `None` on stdio.
+    pub(crate) client: Option<IpAddr>,
     pub(crate) started: Instant,
     user_agent: Option<HeaderValue>,
     version: Option<HeaderValue>,
@@ -125,10 +151,11 @@ pub(crate) struct Trip {
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 impl Trip {
-    fn start(parts: &Parts) -> Self {
+    fn start(parts: &Parts, proxies: &Proxies) -> Self {
         let headers = &parts.headers;
         Self {
-            request_id: new_request_id(),
+            request_id: proxies.request_id(parts).map_or_else(new_request_id, Arc::from),
+            client: proxies.client_of(parts),
             started: Instant::now(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             version: headers.get(MCP_PROTOCOL_VERSION).cloned(),
@@ -139,7 +166,7 @@ impl Trip {
     /// For transports that have no headers.
     fn without_headers() -> Self {
         let request_id = new_request_id();
-        Self { request_id, started: Instant::now(), user_agent: None, version: None, http1: false }
+        Self { request_id, client: None, started: Instant::now(), user_agent: None, version: None, http1: false }
     }
 
     fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {

@@ -71,6 +71,7 @@ mod caller;
 mod cli;
 mod declared;
 mod gate;
+mod health;
 mod keeping;
 mod last_used;
 mod live;
@@ -83,6 +84,7 @@ mod refusal;
 mod server;
 mod settings;
 mod site;
+mod telemetry;
 mod usage;
 
 #[doc(hidden)]
@@ -102,6 +104,6 @@ pub use crate::caller::Caller;
 pub use crate::declared::Declared;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, RefusalCode, RefusalStyle, SETTINGS, SessionMode, Setting,
-    Settings, SettingsError, Span, env_example,
+    AuthMode, CompatibilityEntry, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS, SessionMode,
+    Setting, Settings, SettingsError, Span, ToolLimit, env_example,
 };

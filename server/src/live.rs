@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Ask {
     /// Which limits hold, and how they stand.
     Explain(Question),
+    /// How the server is.
+    Status,
     /// Take over what has changed in the database now, and say at which revision the policy is.
     Reload,
 }
@@ -37,12 +39,31 @@ enum Ask {
 #[serde(rename_all = "snake_case")]
 enum Answer {
     Explanation(Explanation),
+    Status(Status),
     Revision(i64),
     Error(String),
 }
 
+/// How a running server is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// The revision of the policy in force.
+    pub(crate) revision: i64,
+    /// For how long that has not been known to be the newest.
+    pub(crate) policy_age_ms: u64,
+    pub(crate) draining: bool,
+    /// Why the limits of the settings, as they were last read, are not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) settings_problem: Option<String>,
+}
+
 /// Answers on `path` until `shutdown` is cancelled. A server that cannot open its socket serves without it.
-pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: CancellationToken) {
+pub(crate) async fn serve(
+    path: PathBuf,
+    explainer: Arc<Explainer>,
+    draining: CancellationToken,
+    shutdown: CancellationToken,
+) {
     let listener = match listen(&path).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -63,9 +84,9 @@ pub(crate) async fn serve(path: PathBuf, explainer: Arc<Explainer>, shutdown: Ca
                 }
             },
         };
-        let explainer = Arc::clone(&explainer);
+        let (explainer, draining) = (Arc::clone(&explainer), draining.clone());
         tokio::spawn(async move {
-            match tokio::time::timeout(PATIENCE, answer(stream, &explainer)).await {
+            match tokio::time::timeout(PATIENCE, answer(stream, &explainer, &draining)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::debug!(?error, "a question on the control socket was not answered");
@@ -90,7 +111,7 @@ async fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn answer(stream: UnixStream, explainer: &Explainer) -> anyhow::Result<()> {
+async fn answer(stream: UnixStream, explainer: &Explainer, draining: &CancellationToken) -> anyhow::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     BufReader::new(reader.take(MAX_QUESTION)).read_line(&mut line).await?;
@@ -102,6 +123,12 @@ async fn answer(stream: UnixStream, explainer: &Explainer) -> anyhow::Result<()>
             Ok(explanation) => Answer::Explanation(explanation),
             Err(error) => Answer::Error(error.to_string()),
         },
+        Ok(Ask::Status) => Answer::Status(Status {
+            revision: explainer.policy.current().revision.get(),
+            policy_age_ms: u64::try_from(explainer.policy.age().as_millis()).unwrap_or(u64::MAX),
+            draining: draining.is_cancelled(),
+            settings_problem: explainer.policy.settings_problem().map(|problem| problem.to_string()),
+        }),
         Ok(Ask::Reload) => match explainer.policy.refresh().await {
             Ok(()) => Answer::Revision(explainer.policy.current().revision.get()),
             Err(error) => Answer::Error(error.to_string()),
@@ -122,7 +149,7 @@ pub(crate) async fn explain(socket: &Path, question: Question) -> anyhow::Result
         None => Ok(None),
         Some(Answer::Explanation(explanation)) => Ok(Some(explanation)),
         Some(Answer::Error(error)) => anyhow::bail!(error),
-        Some(Answer::Revision(_)) => anyhow::bail!("the server answered another question"),
+        Some(_) => anyhow::bail!("the server answered another question"),
     }
 }
 
@@ -135,7 +162,20 @@ pub(crate) async fn reload(socket: &Path) -> anyhow::Result<Option<i64>> {
         None => Ok(None),
         Some(Answer::Revision(revision)) => Ok(Some(revision)),
         Some(Answer::Error(error)) => anyhow::bail!(error),
-        Some(Answer::Explanation(_)) => anyhow::bail!("the server answered another question"),
+        Some(_) => anyhow::bail!("the server answered another question"),
+    }
+}
+
+/// Asks the running server how it is. `None` when no server runs.
+///
+/// # Errors
+/// What the server answered instead.
+pub(crate) async fn status(socket: &Path) -> anyhow::Result<Option<Status>> {
+    match ask(socket, &Ask::Status).await? {
+        None => Ok(None),
+        Some(Answer::Status(status)) => Ok(Some(status)),
+        Some(Answer::Error(error)) => anyhow::bail!(error),
+        Some(_) => anyhow::bail!("the server answered another question"),
     }
 }
 

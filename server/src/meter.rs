@@ -3,18 +3,22 @@
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
 //! floods: the first, then every 1 000th, with the count.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use moka::sync::Cache;
+use sluicegate_limits::RuleSet;
 use sluicegate_mcp::Outcome;
 
 use crate::caller::Caller;
+use crate::gate::Trip;
 use crate::gate::authenticate::Principal;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
+use crate::telemetry::Telemetry;
 use crate::usage::{Series, Usage};
 
 /// How many refusals of one agent there are for one line in the log, after the first.
@@ -31,22 +35,25 @@ pub(crate) struct Served<'a> {
     /// How the tool's work ended; `None` when no tool ran.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) latency: Duration,
-    /// How many limits in observe mode would have refused it.
-    pub(crate) would_throttle: usize,
+    /// The limits in observe mode that would have refused it.
+    pub(crate) would_throttle: RuleSet,
     pub(crate) request_id: &'a str,
     /// With which attempt it got through, if that is known.
     pub(crate) attempts: Option<u32>,
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// Takes the records.
 pub(crate) struct Meter {
     usage: Arc<Usage>,
+    telemetry: Arc<Telemetry>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
 }
 
 impl Meter {
-    pub(crate) fn new(usage: Arc<Usage>) -> Self {
-        Self { usage, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(usage: Arc<Usage>, telemetry: Arc<Telemetry>) -> Self {
+        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
+        Self { usage, telemetry, refusals }
     }
 
     /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
@@ -60,39 +67,35 @@ impl Meter {
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
-        let tool = served.limits.tool.as_deref();
-        let series = self.series(served.principal.who, served.limits);
-        series.served(served.outcome, served.latency, served.would_throttle > 0, served.attempts);
-        if let (Some(_), Some(attempts)) = (tool, served.attempts) {
-            metrics::histogram!("sluicegate_retry_attempts").record(f64::from(attempts));
-        }
+        let Served { limits, outcome, latency, would_throttle, attempts, .. } = *served;
+        let series = self.series(served.principal.who, limits);
+        series.served(outcome, latency, !would_throttle.is_empty(), attempts);
         let caller = &served.principal.caller;
+        self.telemetry.served(caller, limits, outcome, latency, would_throttle);
         tracing::debug!(
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
-            tool,
-            outcome = served.outcome.map(Outcome::as_str),
-            latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
-            would_throttle = served.would_throttle,
-            attempts = served.attempts,
+            tool = limits.tool.as_deref(),
+            outcome = outcome.map(Outcome::as_str),
+            latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
+            would_throttle = would_throttle.len(),
+            attempts,
             request_id = served.request_id,
+            client = served.client.map(tracing::field::display),
             "served"
         );
     }
 
-    /// `called` is the tool that was asked for, if any.
-    pub(crate) fn refused(
-        &self,
-        refusal: &Refusal,
-        request_id: &str,
-        principal: Option<&Principal>,
-        called: Option<&str>,
-    ) {
-        let who = principal.map_or_else(Who::default, |principal| principal.who);
-        self.usage.refused(who, called, refusal, request_id);
-        let Some(Principal { caller, .. }) = principal else {
-            tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
+    /// `who` is the caller, with the limits of what it asked for, if that was read.
+    pub(crate) fn refused(&self, refusal: &Refusal, trip: &Trip, who: Option<(&Principal, &CallLimits)>) {
+        let request_id = &*trip.request_id;
+        let client = trip.client.map(tracing::field::display);
+        self.telemetry.refused(refusal, who.map(|(principal, limits)| (&principal.caller, limits)));
+        let called = who.and_then(|(_, limits)| limits.tool.as_deref());
+        self.usage.refused(who.map(|(principal, _)| principal.who).unwrap_or_default(), called, refusal, request_id);
+        let Some((Principal { caller, .. }, _)) = who else {
+            tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused");
             return;
         };
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
@@ -113,6 +116,7 @@ impl Meter {
             retry_after = refusal.retry_after_seconds(),
             count,
             request_id,
+            client,
             "refused"
         );
     }

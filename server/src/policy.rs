@@ -9,12 +9,14 @@ use std::sync::Arc;
 use sluicegate_control::{
     AgentId, KeyId, LimitEntry, LimitKindName, PolicyDelta, Revision, Target, TenantId, TenantPolicy, Tombstone,
 };
+use sluicegate_limits::Mode;
 
 pub(crate) mod baseline;
 pub(crate) mod compile;
 pub(crate) mod explain;
 pub(crate) mod reload;
 pub(crate) mod resolve;
+pub(crate) mod settings;
 
 use baseline::Baseline;
 pub(crate) use reload::PolicyStore;
@@ -38,7 +40,7 @@ pub(crate) struct Snapshot {
     suspended_agents: HashSet<AgentId>,
     /// Tools that are switched off, for a tenant or for everybody.
     disabled_tools: HashSet<(Option<TenantId>, String)>,
-    /// Up to four of each target: rate and concurrency, lasting and temporary.
+    /// Up to eight of each target: rate and concurrency, lasting and temporary, enforced and observed.
     limits: HashMap<Target, Vec<Arc<LimitEntry>>>,
     /// Keys that changed lately: with the revision of the change, and its time.
     changed_keys: HashMap<KeyId, (Revision, i64)>,
@@ -80,8 +82,9 @@ impl Snapshot {
     }
 
     /// The entry in force for a target. A temporary entry lies over the lasting one until it ends.
-    pub(crate) fn entry(&self, target: &Target, kind: LimitKindName) -> Option<&Arc<LimitEntry>> {
-        let of_kind = || self.limits.get(target).into_iter().flatten().filter(|entry| entry.kind.name() == kind);
+    pub(crate) fn entry(&self, target: &Target, kind: LimitKindName, mode: Mode) -> Option<&Arc<LimitEntry>> {
+        let entries = || self.limits.get(target).into_iter().flatten();
+        let of_kind = || entries().filter(|entry| entry.kind.name() == kind && entry.mode == mode);
         let temporary = of_kind().find(|entry| entry.expires_at.is_some() && entry.is_in_force(self.made_at));
         temporary.or_else(|| of_kind().find(|entry| entry.expires_at.is_none()))
     }
@@ -121,9 +124,14 @@ impl Snapshot {
         next
     }
 
+    /// The same policy over another baseline.
+    fn on(&self, baseline: Arc<Baseline>, now_ms: i64) -> Self {
+        Self { baseline, generation: self.generation + 1, made_at: now_ms, ..self.clone() }
+    }
+
     fn put(&mut self, entry: LimitEntry) {
         let entries = self.limits.entry(entry.target.clone()).or_default();
-        let slot = |entry: &LimitEntry| (entry.kind.name(), entry.expires_at.is_some());
+        let slot = |entry: &LimitEntry| (entry.kind.name(), entry.expires_at.is_some(), entry.mode);
         entries.retain(|other| slot(other) != slot(&entry));
         entries.push(Arc::new(entry));
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_limits::{Scope, Wait};
+use sluicegate_limits::{RuleSet, Scope, Wait};
 
 pub(crate) mod fields;
 pub(crate) mod http;
@@ -34,11 +34,27 @@ pub(crate) enum Refusal {
     BodyBroken,
     /// The tenant has as many sessions as it may have.
     TooManySessions,
+    /// The agent or the tenant has as many streams open as it may have.
+    TooManyStreams { whose: &'static str, most: u32 },
     /// A request other than a tool call ran past the deadline.
     TimedOut { seconds: f64 },
 }
 
 impl Refusal {
+    /// The words of all refusals that are not by a limit.
+    pub(crate) const REASONS: [&'static str; 10] = [
+        "unauthenticated",
+        "suspended",
+        "forbidden",
+        "overloaded",
+        "body_too_large",
+        "body_timeout",
+        "body_incomplete",
+        "too_many_sessions",
+        "too_many_streams",
+        "timed_out",
+    ];
+
     /// Whether the request had been let in, and its end is metered as that of a served one.
     pub(crate) const fn comes_after_admission(&self) -> bool {
         matches!(self, Self::TooManySessions | Self::TimedOut { .. })
@@ -60,6 +76,8 @@ pub(crate) struct Throttled {
     pub(crate) wait: Option<Wait>,
     /// The `RateLimit` and `RateLimit-Policy` fields.
     pub(crate) fields: fields::Fields,
+    /// The limits in observe mode that would have refused it too.
+    pub(crate) would_throttle: RuleSet,
 }
 
 /// Which kind of limit refused.
@@ -76,6 +94,8 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    pub(crate) const ALL: [Self; 4] = [Self::RateLimit, Self::Concurrency, Self::Cost, Self::Overloaded];
+
     /// The word on the wire and in the log.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

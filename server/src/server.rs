@@ -1,15 +1,18 @@
 //! A server: tools behind a gate, started and stopped.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sluicegate_control::{Control, WallClock};
-use sluicegate_mcp::{FreeTool, RmcpHandler, ServerHandler, ServerInfo, Tool, ToolSet};
+use sluicegate_mcp::{FreeTool, Registry, RmcpHandler, ServerHandler, ServerInfo, Tool, ToolSet};
 use tokio::net::TcpListener;
 
 use crate::accept::Acceptor;
+use crate::declared::DeclaredText;
+use crate::health::{self, MetricsFor};
 use crate::settings::Settings;
 use crate::site::Site;
 use crate::{cli, live};
@@ -163,6 +166,15 @@ impl Server {
         !self.tools.is_empty() || self.handler.is_some()
     }
 
+    /// What all tools declare, those of the handler as well.
+    pub(crate) async fn declared(self) -> Result<Vec<(String, DeclaredText)>, StartError> {
+        let mut tools = self.tools;
+        if let Some(handler) = &self.handler {
+            tools.extend(handler.tools().await?);
+        }
+        Ok(house::declarations(&Registry::new(tools)?))
+    }
+
     /// What `serve --demo` would add.
     pub(crate) fn demo(&self) -> Option<fn(Self) -> Self> {
         self.demo
@@ -187,15 +199,33 @@ impl Server {
     pub(crate) async fn start_on(mut self, control: Control, settings: &Settings) -> Result<Running, StartError> {
         let on_ready = self.on_ready.take();
         let house = House::build(self, control, settings).await?;
-        let listener = TcpListener::bind(settings.bind).await;
-        let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
+        let listener = listen(settings.bind).await?;
         let address = listener.local_addr().unwrap_or(settings.bind);
-        let House { tasks, draining, shutdown, .. } = &house;
-        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings));
+        let House { tasks, draining, shutdown, health, .. } = &house;
+        let metrics_address = settings.metrics_address()?;
+        let metrics_for = if metrics_address.is_some() { MetricsFor::Nobody } else { MetricsFor::ThisMachine };
+        let other = health::router(Arc::clone(health), metrics_for);
+        let site = Arc::new(Site::new(Arc::clone(&house.gate), other, settings));
+        let metrics = match metrics_address {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        let metrics_address = metrics.as_ref().and_then(|listener| listener.local_addr().ok());
+        if let Some(listener) = metrics {
+            let site = Arc::new(Site::without_mcp(health::router(Arc::clone(health), MetricsFor::Anybody)));
+            // To the end: the last calls want to be seen as well.
+            tasks.spawn(Acceptor::new(settings).serve(listener, site, shutdown.clone()));
+        }
         let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
-        tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
-        let running = Running { address, accepting, house };
-        tracing::info!(endpoint = running.endpoint(), "serving");
+        tasks.spawn(live::serve(
+            settings.control_socket(),
+            Arc::clone(&house.explainer),
+            draining.clone(),
+            shutdown.clone(),
+        ));
+        let running = Running { address, metrics_address, accepting, house };
+        let metrics = running.metrics_address.map(tracing::field::display);
+        tracing::info!(endpoint = running.endpoint(), metrics, "serving");
         if let Some(on_ready) = on_ready {
             let control = running.house.control.clone();
             on_ready(Ready { endpoint: running.endpoint(), control, data: settings.data.clone() })
@@ -219,6 +249,10 @@ impl Server {
         house.close().await;
         Ok(())
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })
 }
 
 /// Connects to the configured database; makes the data folder for the embedded one.

@@ -3,22 +3,29 @@
 //! Later sources win, in that order. Every setting is one entry of the list below: its doc comment is its help text, its
 //! default is the text that `.env.example` and docs/configuration.md show, and `SLUICEGATE_<NAME>` is its variable.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
+use figment::Figment;
+use figment::value::Value;
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::usage::Keep;
 
+pub(crate) mod sources;
+pub(crate) mod tool_limits;
 mod values;
 
 pub use sluicegate_control::RefusalStyle;
 use sluicegate_control::Retention;
-pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, SessionMode, Span};
+use sources::{Defaults, Origin};
+pub use tool_limits::ToolLimit;
+use tool_limits::VariableLimit;
+pub use values::{AuthMode, CompatibilityEntry, LogFormat, ProxyHeader, RefusalCode, SessionMode, Span};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +48,12 @@ macro_rules! settings {
             /// More entries for the compatibility list, before the shipped ones (only in `sluicegate.toml`).
             #[serde(default)]
             pub compatibility: Vec<CompatibilityEntry>,
+            /// Limits of tools by name (in `sluicegate.toml`; as variables: `SLUICEGATE_LIMIT__<TOOL>`).
+            #[serde(default)]
+            pub limits: BTreeMap<String, ToolLimit>,
+            /// Where all that was read from.
+            #[serde(skip)]
+            pub(crate) provenance: Provenance,
         }
 
         /// The list of settings, in the order in which they are documented.
@@ -65,6 +78,10 @@ settings! {
     key_environment: String = "live",
     /// Host names that requests may address, comma-separated. Empty: only loopback names on a loopback address, any name elsewhere.
     allowed_hosts: String = "",
+    /// Proxies whose `Forwarded` and `X-Forwarded-For` are believed, comma-separated addresses and networks (`10.0.0.0/8, ::1`). Empty: nobody's, the address of the connection is the client's.
+    trusted_proxies: String = "",
+    /// The field in which trusted proxies say whom they speak for: `x-forwarded-for` or `forwarded` (RFC 7239). The other one is not read.
+    proxy_header: ProxyHeader = "x-forwarded-for",
     /// Origins that browsers may call from, comma-separated (`https://app.example.com`). Empty: none but, on a loopback address, pages of the server itself.
     allowed_origins: String = "",
     /// Requests that may be in work at once; above it a request is answered 429.
@@ -91,6 +108,10 @@ settings! {
     sessions_per_tenant: u32 = "1000",
     /// How long a session may be idle before it is closed. A call that runs longer without a message ends with it.
     session_idle: Span = "30min",
+    /// Streams (`subscriptions/listen`, GET) that one agent may have open at once.
+    streams_per_agent: u32 = "8",
+    /// Streams that all agents of a tenant may have open at once.
+    streams_per_tenant: u32 = "64",
     /// Secret of 32 or more characters that seals what tools keep while they ask their caller. Several instances need the same; empty: a random one that ends with the process.
     state_key: String = "",
     /// Limit over all calls of this server. Empty: none.
@@ -115,7 +136,11 @@ settings! {
     tools_list_ttl_ms: u64 = "0",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
     max_live_keys_per_tenant: u32 = "57344",
-    /// How often the database is asked for changes when no notice came (Postgres).
+    /// Address and port of `/metrics`, `/healthz` and `/readyz` alone, for whoever can reach it. Empty: they are on the port of MCP, `/metrics` only for programs on this machine.
+    metrics_bind: String = "",
+    /// Combinations of tenant, agent and tool with labels of their own in `/metrics`; the calls of all others are counted under tenant and agent `other`.
+    metrics_series: usize = "10000",
+    /// How often the database is asked for changes when no notice came.
     reload_interval: Span = "5s",
     /// How long usage is kept by the minute; previews of limits look back as far, a week at most.
     keep_usage_minutes: Span = "7d",
@@ -135,8 +160,8 @@ settings! {
     log: String = "info,rmcp=error",
 }
 
-/// The variables that start like a setting but are none.
-const OTHER_VARIABLES: &[&str] = &["SLUICEGATE_API_KEY", "SLUICEGATE_CONFIG"];
+/// What seals the state of calls is no shorter than what it is hashed to.
+const MIN_STATE_KEY: usize = 32;
 
 /// Values given on the command line; they win over every other source.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -167,34 +192,12 @@ impl Settings {
         overrides: &Overrides,
         default_data: Option<&Path>,
     ) -> Result<Self, SettingsError> {
-        let file = config.unwrap_or(Path::new("sluicegate.toml"));
-        match std::fs::read(file) {
-            Ok(_) => {}
-            Err(error) if config.is_none() && error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(SettingsError(format!("{} cannot be read: {error}", file.display()))),
-        }
-        Self::read(default_data, file, dotenv(Path::new(".env"))?, environment()?, overrides)
+        Origin::new(config, overrides, default_data)?.read()
     }
 
-    fn read(
-        default_data: Option<&Path>,
-        file: &Path,
-        dotenv: impl IntoIterator<Item = (String, String)>,
-        environment: impl IntoIterator<Item = (String, String)>,
-        overrides: &Overrides,
-    ) -> Result<Self, SettingsError> {
-        use figment::providers::{Format, Serialized, Toml};
-        let default_data = Overrides { data: default_data.map(Path::to_owned), ..Overrides::default() };
-        let settings: Self = Figment::from(Defaults)
-            .merge(Serialized::defaults(default_data))
-            .merge(Toml::file(file))
-            .merge(Variables::new(".env", dotenv)?)
-            .merge(Variables::new("environment", environment)?)
-            .merge(Serialized::defaults(overrides))
-            .extract()
-            .map_err(|error| SettingsError::from(&error))?;
-        settings.check()?;
-        Ok(settings)
+    /// Where the value of a setting comes from: `default`, a file, `environment`.
+    pub(crate) fn source_of(&self, setting: &str) -> &str {
+        self.provenance.sources.get(setting).map_or("default", String::as_str)
     }
 
     /// The defaults alone, as tests and [`Server`](crate::Server) start from them.
@@ -207,6 +210,14 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), SettingsError> {
+        self.metrics_address()?;
+        self.proxies()?;
+        if (1..MIN_STATE_KEY).contains(&self.state_key.len()) {
+            return Err(SettingsError(format!("state_key: it is shorter than {MIN_STATE_KEY} characters")));
+        }
+        if let Err(error) = self.key_environment.parse::<sluicegate_control::Environment>() {
+            return Err(SettingsError(format!("key_environment: {error}")));
+        }
         if self.auth == AuthMode::None && !self.bind.ip().is_loopback() && !self.auth_none_anywhere {
             return Err(SettingsError(format!(
                 "auth = \"none\" lets everybody on {} in: listen on a loopback address, use auth = \"keys\", or set auth_none_anywhere = true",
@@ -250,9 +261,29 @@ impl Settings {
         Ok(())
     }
 
+    /// The address of `metrics_bind`.
+    pub(crate) fn metrics_address(&self) -> Result<Option<SocketAddr>, SettingsError> {
+        let text = self.metrics_bind.as_str();
+        let address = (!text.is_empty()).then(|| text.parse()).transpose();
+        address.map_err(|_| {
+            SettingsError(format!("metrics_bind: `{text}` is not an address and a port such as 127.0.0.1:9464"))
+        })
+    }
+
     /// The host names of `allowed_hosts`.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         list(&self.allowed_hosts)
+    }
+
+    /// The addresses and networks of `trusted_proxies`.
+    pub(crate) fn proxies(&self) -> Result<Vec<IpNet>, SettingsError> {
+        let network = |text: &str| {
+            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| {
+                SettingsError(format!("trusted_proxies: `{text}` is not an address or a network such as 10.0.0.0/8"))
+            })
+        };
+        list(&self.trusted_proxies).map(network).collect()
     }
 
     /// The origins of `allowed_origins`.
@@ -296,6 +327,26 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
+/// Where settings were read from.
+#[derive(Clone, Default)]
+pub(crate) struct Provenance {
+    /// The name of the source, by setting.
+    pub(crate) sources: BTreeMap<&'static str, String>,
+    /// The value as text, by setting.
+    pub(crate) values: BTreeMap<&'static str, String>,
+    /// Limits of tools that variables set, the weakest source first.
+    pub(crate) tool_limits: Vec<VariableLimit>,
+    /// To read it again; `None` for settings that a program has made.
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
+impl std::fmt::Debug for Provenance {
+    /// Names only: values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provenance").field("sources", &self.sources).finish_non_exhaustive()
+    }
+}
+
 /// A setting that cannot be used; the message names source, setting and value.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -313,19 +364,6 @@ impl From<&figment::Error> for SettingsError {
     }
 }
 
-struct Defaults;
-
-impl Provider for Defaults {
-    fn metadata(&self) -> Metadata {
-        Metadata::named("default")
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        let dict = SETTINGS.iter().map(|setting| (setting.name.to_owned(), setting.value(setting.default))).collect();
-        Ok(Profile::Default.collect(dict))
-    }
-}
-
 impl Setting {
     /// A text as a value of the sort that the default is: a flag, a number, or a text.
     fn value(&self, text: &str) -> Value {
@@ -338,68 +376,6 @@ impl Setting {
     #[must_use]
     pub fn variable(&self) -> String {
         format!("SLUICEGATE_{}", self.name.to_uppercase())
-    }
-}
-
-/// The pairs of a `.env` file, if there is one. Its lines may hold secrets, so errors do not repeat them.
-fn dotenv(path: &Path) -> Result<Vec<(String, String)>, SettingsError> {
-    let unreadable = |error: &dotenvy::Error| match error {
-        dotenvy::Error::LineParse(_, at) => {
-            SettingsError(format!(".env: a value makes no sense from its character {at} on; quote values with spaces"))
-        }
-        error => SettingsError(format!(".env: {error}")),
-    };
-    match dotenvy::from_path_iter(path) {
-        Ok(pairs) => pairs.collect::<Result<_, _>>().map_err(|error| unreadable(&error)),
-        Err(error) if error.not_found() => Ok(Vec::new()),
-        Err(error) => Err(unreadable(&error)),
-    }
-}
-
-/// The variables of the process that are texts; of the others only ours matter.
-fn environment() -> Result<Vec<(String, String)>, SettingsError> {
-    let ours = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| name.starts_with("SLUICEGATE_"))?;
-        Some((name, value))
-    });
-    ours.map(|(name, value)| match value.into_string() {
-        Ok(value) => Ok((name, value)),
-        Err(_) => Err(SettingsError(format!("{name} (environment) is not UTF-8"))),
-    })
-    .collect()
-}
-
-/// Variables of the form `SLUICEGATE_<SETTING>`, from `.env` or the process.
-struct Variables {
-    source: &'static str,
-    values: Dict,
-}
-
-impl Variables {
-    /// Takes the settings among the pairs. One that only looks like a setting is an error: it was meant to be one.
-    fn new(source: &'static str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, SettingsError> {
-        let mut values = Dict::new();
-        for (variable, text) in pairs.into_iter().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
-            if OTHER_VARIABLES.contains(&&*variable) || variable.starts_with("SLUICEGATE_TEST_") {
-                continue;
-            }
-            let setting = SETTINGS.iter().find(|setting| setting.variable() == variable);
-            let setting = setting.ok_or_else(|| {
-                SettingsError(format!("{variable} ({source}) is not a setting; .env.example lists all of them"))
-            })?;
-            values.insert(setting.name.to_owned(), setting.value(&text));
-        }
-        Ok(Self { source, values })
-    }
-}
-
-impl Provider for Variables {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.source)
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        Ok(Profile::Default.collect(self.values.clone()))
     }
 }
 

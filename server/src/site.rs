@@ -20,31 +20,38 @@ pub(crate) const MCP_PATH: &str = "/mcp";
 
 /// Everything that is served over HTTP.
 pub(crate) struct Site {
-    gate: Arc<Gate>,
+    /// `None` on a port without MCP.
+    gate: Option<Arc<Gate>>,
     /// The gate for pages of other origins, where some are allowed.
     for_pages: Option<BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>>,
     other: Router,
 }
 
 impl Site {
-    pub(crate) fn new(gate: Arc<Gate>, settings: &Settings) -> Self {
+    /// MCP, and what `other` has.
+    pub(crate) fn new(gate: Arc<Gate>, other: Router, settings: &Settings) -> Self {
         let origins: Vec<_> = settings.origins().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
         let for_pages = (!origins.is_empty()).then(|| for_pages(Arc::clone(&gate), origins));
-        Self { gate, for_pages, other: Router::new() }
+        Self { gate: Some(gate), for_pages, other }
+    }
+
+    /// Only what `other` has.
+    pub(crate) fn without_mcp(other: Router) -> Self {
+        Self { gate: None, for_pages: None, other }
     }
 
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.
     pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
-        if request.uri().path() != MCP_PATH {
+        let Some(gate) = self.gate.as_ref().filter(|_| request.uri().path() == MCP_PATH) else {
             let Ok(response) = self.other.clone().oneshot(request).await;
             return response;
-        }
+        };
         match &self.for_pages {
             Some(for_pages) if request.headers().contains_key(header::ORIGIN) => {
                 let Ok(response) = for_pages.clone().oneshot(request).await;
                 response
             }
-            _ => self.gate.serve(request).await,
+            _ => gate.serve(request).await,
         }
     }
 }

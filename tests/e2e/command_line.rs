@@ -112,4 +112,96 @@ on_both_databases! {
         let after = json(&database, &["migrate", "--status"]).await;
         assert_eq!(after["pending"], json!([]));
     }
+
+    async fn people_and_tokens_are_made_by_the_command_line_and_shown_once(database: Database) {
+        let server = TestServer::start(&database).await;
+        let user = json(&database, &["admin", "add-user", "alice", "--role", "owner"]).await;
+        let password = user["password"].as_str().expect("it is made up").to_owned();
+        let users = server.control().users();
+        let sign_in = async |password: &str| {
+            let signed_in = users.sign_in("alice", &password.to_owned().into(), None, None).await;
+            signed_in.expect("the database answers").is_some()
+        };
+        assert!(sign_in(&password).await);
+        let reset = json(&database, &["admin", "reset-password", "alice"]).await;
+        assert!(!sign_in(&password).await && sign_in(reset["password"].as_str().expect("another")).await);
+        assert!(!ok(&database, &["admin", "list-users"]).await.contains(&password));
+        assert!(complaint(&database, &["admin", "add-user", "bob", "--role", "boss"]).await.contains("viewer"));
+        let token = json(&database, &["admin", "token", "ci", "--role", "viewer"]).await;
+        let tokens = server.control().admin_tokens();
+        let text = token["token"].as_str().expect("it is shown");
+        assert!(tokens.authenticate(text).await.expect("the database answers").is_some());
+        ok(&database, &["admin", "revoke-token", token["id"].as_str().expect("an id")]).await;
+        assert!(tokens.authenticate(text).await.expect("the database answers").is_none());
+        assert!(ok(&database, &["admin", "list-tokens"]).await.contains("revoked"));
+    }
+
+    async fn a_policy_is_exported_reviewed_and_brought_back(database: Database) {
+        let server = TestServer::start(&database).await;
+        server.client("acme", "u-42").await;
+        ok(&database, &["limit", "set", "--tenant", "acme", "--tool", "export", "50/min"]).await;
+        let exported = ok(&database, &["export"]).await;
+        let file = database.folder().join("policy.json");
+        std::fs::write(&file, exported.replace("50/min", "70/min")).expect("written");
+        let file = file.to_str().expect("a path");
+        let dry = json(&database, &["import", file, "--dry-run"]).await;
+        assert_eq!((&dry["applied"], &dry["steps"][0]["action"]), (&json!(false), &json!("limit.set")));
+        assert_eq!(ok(&database, &["export"]).await, exported);
+        assert!(ok(&database, &["import", file]).await.contains("1 changes"));
+        assert!(ok(&database, &["export"]).await.contains("70/min"));
+        assert!(ok(&database, &["import", file]).await.contains("everything is as the document says"));
+        assert!(ok(&database, &["audit", "verify"]).await.contains("intact"));
+        assert!(ok(&database, &["audit", "list", "--action", "limit"]).await.contains("limit.set"));
+    }
+
+    async fn a_plan_holds_for_its_tenants_and_a_temporary_limit_lies_over_it(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        ok(&database, &["plan", "add", "gold", "--note", "pays well"]).await;
+        assert!(ok(&database, &["plan", "list"]).await.contains("pays well"));
+        ok(&database, &["limit", "set", "--plan", "gold", "--tool", "export", "3/min"]).await;
+        assert!(ok(&database, &["plan", "assign", "gold", "--tenant", "acme"]).await.contains("acme is on plan gold"));
+        server.caught_up().await;
+        let export = async || client.call("export", json!({ "dataset": "x" })).await.status.as_u16();
+        assert_eq!([export().await, export().await, export().await, export().await], [200, 200, 200, 429]);
+        let said = complaint(&database, &["plan", "delete", "gold"]).await;
+        assert!(said.contains("acme"), "{said}");
+        // The clock of the server under test is months ahead.
+        ok(&database, &["limit", "set", "--tenant", "acme", "--tool", "export", "4/min", "--for", "400d"]).await;
+        server.caught_up().await;
+        assert_eq!([export().await, export().await], [200, 429], "what was used stays used");
+        let explained = ok(&database, &["limit", "explain", "--tenant", "acme", "--agent", "u-42", "--tool", "export"]).await;
+        assert!(explained.contains("until ") && explained.contains("replaces 3/min"), "{explained}");
+        ok(&database, &["plan", "unassign", "--tenant", "acme"]).await;
+        ok(&database, &["plan", "delete", "gold"]).await;
+        assert_eq!(json(&database, &["plan", "list"]).await, json!([]));
+    }
+
+    async fn a_limit_is_observed_beside_the_one_that_holds(database: Database) {
+        let server = TestServer::start(&database).await;
+        server.client("acme", "u-42").await;
+        let target = ["--tenant", "acme", "--tool", "export"];
+        let set = |more: &[&'static str]| [&["limit", "set"], &target[..], more].concat();
+        let said = ok(&database, &set(&["1/min", "--observe"])).await;
+        assert!(said.contains("observing 1/min"), "{said}");
+        ok(&database, &set(&["4/min"])).await;
+        let explain = [&["limit", "explain", "--agent", "u-42"], &target[..]].concat();
+        let explained = ok(&database, &explain).await;
+        for part in ["4 requests / 60s", "only observed", "would replace 4/min", "replaces 5/min"] {
+            assert!(explained.contains(part), "{part}: {explained}");
+        }
+        let unset = [&["limit", "unset"], &target[..], &["--observe"]].concat();
+        ok(&database, &unset).await;
+        assert!(complaint(&database, &unset).await.contains("no rate is observed"));
+        assert!(ok(&database, &explain).await.contains("4 requests / 60s"));
+    }
+}
+
+#[tokio::test]
+async fn shells_learn_the_commands() {
+    let database = Database::sqlite().await;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = ok(&database, &["completions", shell]).await;
+        assert!(script.contains("testbed") && script.contains("limit"), "{shell}");
+    }
 }

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use sluicegate::control::{LimitKindName, NewLimit, Target};
-use sluicegate::limits::Mode;
 use sluicegate_tests::server::actor;
 use sluicegate_tests::{Database, TestServer, on_both_databases};
 
@@ -44,18 +43,6 @@ on_both_databases! {
         server.control().limits().unset(&actor(), &of_agent, LimitKindName::Rate).await.expect("taken away");
         server.caught_up().await;
         limit("\"tool\";q=2").await;
-    }
-
-    async fn an_observed_limit_refuses_nobody(database: Database) {
-        let server = TestServer::start(&database).await;
-        let client = server.client("acme", "u-42").await;
-        let tool = Target::Tool { tool: "export".to_owned() };
-        let new = NewLimit { mode: Mode::Observe, ..NewLimit::rate(tool, "1/min") };
-        server.control().limits().set(&actor(), &new).await.expect("set");
-        server.caught_up().await;
-        for _ in 0..10 {
-            assert!(client.call("export", json!({ "dataset": "x" })).await.is_ok());
-        }
     }
 
     async fn a_temporary_limit_ends_by_itself(database: Database) {

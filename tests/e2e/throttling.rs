@@ -131,6 +131,16 @@ on_both_databases! {
         assert_eq!(initialized.status, 202, "notifications are never refused for their rate");
     }
 
+    async fn what_ends_work_is_never_refused_for_its_rate(database: Database) {
+        let server = TestServer::start_with(&database, |settings| settings.requests_per_agent = "1/min".to_owned()).await;
+        let client = server.client("acme", "u-42").await;
+        for method in ["tasks/update", "tasks/cancel", "tasks/cancel"] {
+            assert_ne!(client.request(json!(1), method, json!({ "taskId": "t-1" })).await.status, 429, "{method}");
+        }
+        client.request(json!(1), "tools/list", json!({})).await;
+        assert_eq!(client.request(json!(1), "tasks/get", json!({ "taskId": "t-1" })).await.status, 429);
+    }
+
     async fn served_calls_say_how_much_is_left(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

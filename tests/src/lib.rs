@@ -2,12 +2,14 @@
 
 pub mod client;
 pub mod database;
+pub mod exposition;
 pub mod process;
 pub mod server;
 pub mod tools;
 
 pub use client::{Answer, Client, Era};
 pub use database::Database;
+pub use exposition::Exposition;
 pub use process::ServerProcess;
 pub use server::TestServer;
 

@@ -17,6 +17,7 @@ use crate::database::Database;
 pub struct ServerProcess {
     child: Child,
     endpoint: String,
+    metrics: Option<String>,
     log: Arc<Mutex<String>>,
 }
 
@@ -28,39 +29,51 @@ impl ServerProcess {
     pub async fn start(program: &Path, database: &Database, data: &Path, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(program);
         command.arg("--data").arg(data).args(["--database-url", &database.url(), "serve", "--bind", "127.0.0.1:0"]);
-        command.env("SLUICEGATE_LOG_FORMAT", "json");
+        // Where `.env` is looked for.
+        command.current_dir(data).env("SLUICEGATE_LOG_FORMAT", "json");
         for (name, value) in settings {
             command.env(format!("SLUICEGATE_{name}"), value);
         }
         let mut child = command.stderr(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("a log")).lines();
         let log = Arc::new(Mutex::new(String::new()));
-        let endpoint = async {
+        let serving = async {
             while let Ok(Some(line)) = lines.next_line().await {
                 append(&log, &line).await;
-                let endpoint = serde_json::from_str::<Value>(&line)
-                    .ok()
-                    .and_then(|line| line["fields"]["endpoint"].as_str().map(str::to_owned));
-                if let Some(endpoint) = endpoint {
-                    return endpoint;
+                let line = serde_json::from_str::<Value>(&line).unwrap_or_default();
+                let field = |name| line["fields"][name].as_str().map(str::to_owned);
+                if let Some(endpoint) = field("endpoint") {
+                    return (endpoint, field("metrics"));
                 }
             }
             panic!("the server ended: {}", log.lock().await);
         };
-        let endpoint = tokio::time::timeout(Duration::from_secs(10), endpoint).await.expect("it says where it listens");
+        let serving = tokio::time::timeout(Duration::from_secs(10), serving).await;
+        let (endpoint, metrics) = serving.expect("it says where it listens");
         let rest = Arc::clone(&log);
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 append(&rest, &line).await;
             }
         });
-        Self { child, endpoint, log }
+        Self { child, endpoint, metrics, log }
     }
 
     /// Where MCP is served.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
+    }
+
+    /// What the server shows at a path that is not MCP's, with its status.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        crate::server::get(&self.endpoint.replace("/mcp", path)).await
+    }
+
+    /// The address of the metrics, if it is one of their own.
+    #[must_use]
+    pub fn metrics(&self) -> Option<&str> {
+        self.metrics.as_deref()
     }
 
     /// The id of the process.
@@ -72,6 +85,16 @@ impl ServerProcess {
         self.child.id().expect("it runs")
     }
 
+    /// Sends the process a signal, such as `HUP`.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub async fn signal(&self, name: &str) {
+        let pid = self.id().to_string();
+        let told = Command::new("kill").args([&format!("-{name}"), &pid]).status().await.expect("kill runs");
+        assert!(told.success());
+    }
+
     /// Everything that was logged so far.
     pub async fn log(&self) -> String {
         self.log.lock().await.clone()
@@ -81,10 +104,16 @@ impl ServerProcess {
     ///
     /// # Panics
     /// When it does not end within ten seconds, or not well.
-    pub async fn terminate(mut self) {
-        let pid = self.id().to_string();
-        let told = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
-        assert!(told.success());
+    pub async fn terminate(self) {
+        self.signal("TERM").await;
+        self.ended().await;
+    }
+
+    /// Waits for the end of a process that was told to end.
+    ///
+    /// # Panics
+    /// When it does not end within ten seconds, or not well.
+    pub async fn ended(mut self) {
         let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.expect("it ends");
         assert!(ended.expect("it is waited for").success());
     }

@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 
 use crate::client::Client;
 use crate::database::Database;
+use crate::exposition::Exposition;
 use crate::tools::{Ran, TestTools};
 
 /// The wall clock of tests starts here, in epoch milliseconds.
@@ -66,6 +67,39 @@ impl TestServer {
     pub fn advance(&self, by: Duration) {
         self.limits.increment(by);
         self.wall.advance(by);
+    }
+
+    /// What the server shows at a path that is not MCP's, with its status.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        get(&format!("http://{}{path}", self.address())).await
+    }
+
+    /// What the server shows at `/metrics`.
+    ///
+    /// # Panics
+    /// When Prometheus would not read it.
+    pub async fn metrics(&self) -> Exposition {
+        let (status, text) = self.get("/metrics").await;
+        assert_eq!(status, 200, "{text}");
+        Exposition::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    /// Reads the metrics until they say what they should: what ends a call is counted after its answer has gone out.
+    ///
+    /// # Panics
+    /// When they never do.
+    pub async fn metrics_until(&self, holds: impl Fn(&Exposition) -> bool) -> Exposition {
+        for _ in 0..100 {
+            let metrics = self.metrics().await;
+            if holds(&metrics) {
+                return metrics;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it does not hold: {:#?}", self.metrics().await)
     }
 
     /// Where MCP is served.
@@ -158,6 +192,16 @@ impl TestServer {
     pub async fn stop(self) {
         self.running.stop().await;
     }
+}
+
+/// Status and body of a page.
+///
+/// # Panics
+/// When nobody answers.
+pub async fn get(url: &str) -> (u16, String) {
+    let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let response = http.get(url).send().await.expect("it is answered");
+    (response.status().as_u16(), response.text().await.expect("a text"))
 }
 
 /// Settings of a server on a free port of loopback with this database.

@@ -1,6 +1,7 @@
 //! Limits: what whom may call how often, and how many at a time.
 //!
-//! A target can have one limit of each kind. Over a lasting one there can be a temporary
+//! A target can have one limit of each kind, and one more of each that is only observed: it
+//! stands beside the enforced one, whose place it would take. Over a lasting one there can be a temporary
 //! one, with an end: while it runs it takes the other's place, and when its time is over
 //! the lasting one is in force again without anybody doing anything. To set a lasting
 //! limit ends a temporary one at once, for the last word counts.
@@ -15,7 +16,7 @@ pub use entry::{LimitEntry, LimitKind, LimitKindName, LimitValue, NewLimit};
 pub use preview::{Preview, PreviewedAgent};
 pub use target::Target;
 
-use sluicegate_limits::{Algorithm, Per};
+use sluicegate_limits::{Algorithm, Mode, Per};
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, AgentRef};
@@ -110,16 +111,31 @@ impl Limits<'_> {
         Ok(entry)
     }
 
-    /// Takes the limit of this kind from the target, a temporary one over it as well.
-    /// What holds then is what is less specific: the plan, the code, the default.
+    /// Takes the limit of this kind that is enforced from the target, a temporary one over
+    /// it as well. What holds then is what is less specific: the plan, the code, the default.
     ///
     /// # Errors
     /// `NotFound` when the target has none.
     pub async fn unset(self, actor: &Actor, target: &Target, kind: LimitKindName) -> Result<(), ControlError> {
+        self.unset_mode(actor, target, kind, Mode::Enforce).await
+    }
+
+    /// The same for the limit of one mode; a target may have one that is enforced and one
+    /// that is observed.
+    ///
+    /// # Errors
+    /// See [`unset`](Self::unset).
+    pub async fn unset_mode(
+        self,
+        actor: &Actor,
+        target: &Target,
+        kind: LimitKindName,
+        mode: Mode,
+    ) -> Result<(), ControlError> {
         actor.require(Role::Operator)?;
         let mut change = self.control.change(actor).await?;
         check_reach(actor, target)?;
-        let entries = of_target(&mut change.tx, target, kind).await?;
+        let entries = of_target(&mut change.tx, target, kind, mode).await?;
         if entries.is_empty() {
             return Err(ControlError::not_found("limit", &format!("{kind} of {target}")));
         }
@@ -173,7 +189,7 @@ impl Limits<'_> {
         let entries = rows.into_iter().map(LimitEntry::try_from).collect::<Result<_, _>>()?;
         Ok(Page::new(entries, page, |entry: &LimitEntry| {
             let temporary = entry.expires_at.is_some();
-            vec![entry.target.to_string(), entry.kind.name().to_string(), temporary.to_string()]
+            vec![place(&entry.target, entry.mode), entry.kind.name().to_string(), temporary.to_string()]
         }))
     }
 }
@@ -247,13 +263,23 @@ async fn check_target(tx: &mut Transaction, actor: &Actor, target: &Target) -> R
     Ok(())
 }
 
-/// The lasting and the temporary limit of a target, as far as there are such.
+/// The text under which limits of a target and mode are stored: what is observed has a place
+/// of its own. No target's own text starts like that.
+fn place(target: &Target, mode: Mode) -> String {
+    match mode {
+        Mode::Enforce => target.to_string(),
+        Mode::Observe => format!("observe:{target}"),
+    }
+}
+
+/// The lasting and the temporary limit of a target and mode, as far as there are such.
 pub(crate) async fn of_target(
     tx: &mut Transaction,
     target: &Target,
     kind: LimitKindName,
+    mode: Mode,
 ) -> Result<Vec<LimitEntry>, ControlError> {
-    let rows: Vec<LimitRow> = tx.all(BY_TARGET, args![target.to_string(), kind.as_str()]).await?;
+    let rows: Vec<LimitRow> = tx.all(BY_TARGET, args![place(target, mode), kind.as_str()]).await?;
     rows.into_iter().map(LimitEntry::try_from).collect()
 }
 
@@ -265,7 +291,7 @@ async fn write(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), Contro
     let target = &entry.target;
     let values = args![
         entry.id,
-        target.to_string(),
+        place(target, entry.mode),
         target.scope(),
         target.tenant(),
         target.agent(),

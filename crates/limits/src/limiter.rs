@@ -14,7 +14,11 @@ use std::{
 };
 
 use crate::{
-    AgentId, KeyId, Place, Rules, TenantIdentity, ToolId, lock::Lock, rules::Identity, table::Table, tools::Tools,
+    AgentId, KeyId, Place, Rules, Scope, TenantIdentity, ToolId,
+    lock::Lock,
+    rules::{Identity, place_of_slots},
+    table::Table,
+    tools::Tools,
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -174,6 +178,25 @@ impl Limiter {
         let tenants = self.tenants.lock();
         let counted: usize = tenants.tenants.iter().map(|tenant| tenant.table.lock().len()).sum();
         counted + self.core.server.lock().len()
+    }
+
+    /// How many concurrency slots are taken in caps of each scope, over all callers. A call holds one in each place that
+    /// has a cap for it. Takes every tenant's lock in turn: meant for metrics.
+    #[must_use]
+    pub fn slots_taken(&self) -> [(Scope, u64); 4] {
+        let mut taken = [Scope::Server, Scope::Tenant, Scope::Agent, Scope::Tool].map(|scope| (scope, 0));
+        let mut add = |scope, slots: u32| {
+            let place = taken.iter_mut().find(|(other, _)| *other == scope);
+            place.into_iter().for_each(|(_, sum)| *sum += u64::from(slots));
+        };
+        add(Scope::Server, self.core.taken(Place::Server, ToolId::NONE.0));
+        self.core.tools.slots_taken().for_each(|slots| add(Scope::Tool, slots));
+        for tenant in &self.tenants.lock().tenants {
+            for (key, slots) in tenant.table.lock().all_taken() {
+                place_of_slots(key).into_iter().for_each(|place| add(place.scope(), slots));
+            }
+        }
+        taken
     }
 }
 

@@ -4,7 +4,7 @@ mod compiled;
 
 use thiserror::Error;
 
-pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind, slot_key};
+pub(crate) use self::compiled::{CompiledCap, CompiledRate, Identity, Kind, place_of_slots, slot_key};
 use crate::{Concurrency, Limit, LimitError, Mode, Priority, RateLimit, Scope};
 
 /// Whose state a rule counts in.
@@ -48,6 +48,17 @@ impl Place {
     #[must_use]
     pub const fn is_server_wide(self) -> bool {
         matches!(self, Self::Server | Self::ServerTool)
+    }
+
+    /// The scope that the place belongs to.
+    #[must_use]
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::Server => Scope::Server,
+            Self::Tenant => Scope::Tenant,
+            Self::Agent | Self::AgentKey | Self::AgentRequests => Scope::Agent,
+            Self::ServerTool | Self::TenantTool | Self::AgentTool => Scope::Tool,
+        }
     }
 
     /// Whether calls of tools with different priorities meet here.
@@ -211,6 +222,9 @@ impl Rules {
     pub const MAX_RATES: usize = 96;
     /// The most rates that one place can have.
     pub const MAX_ORDINALS: u8 = 16;
+    /// The ordinals from here on are for rates in [`Mode::Observe`] that stand beside enforced ones in the same place. No
+    /// enforced rate ever takes over what was counted there.
+    pub const OBSERVED_ORDINALS: u8 = 8;
     /// The most caps that one call can have: one in each place and [`Mode`].
     pub const MAX_CAPS: usize = 16;
 

@@ -212,6 +212,11 @@ impl Table {
         self.slots.get(key).copied().unwrap_or(0)
     }
 
+    /// Every key under which slots are taken, with their number.
+    pub(crate) fn all_taken(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.slots.iter().map(|(key, taken)| (key, *taken))
+    }
+
     /// Takes a slot.
     pub(crate) fn take(&mut self, key: u64) {
         *self.slots.entry(key) += 1;

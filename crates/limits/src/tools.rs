@@ -44,6 +44,11 @@ impl Tools {
     pub(crate) fn get(&self, id: ToolId) -> &Tool {
         self.tools[id.0 as usize].get_or_init(Box::default)
     }
+
+    /// The slots of server-wide caps that are taken, by tool.
+    pub(crate) fn slots_taken(&self) -> impl Iterator<Item = u32> {
+        self.tools.iter().filter_map(OnceLock::get).map(|tool| tool.slots.load(Relaxed))
+    }
 }
 
 #[derive(Debug, Default)]

@@ -220,7 +220,17 @@ impl<H: ServerHandler> ServerHandler for Handler<H> {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let visit = visit(context.request_context(), "listen")?;
-        answered("listen", &visit.request_id, async { self.inner.listen(context).await }).await
+        let ended = async {
+            match &visit.ends {
+                Some(ends) => ends.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        // That it returns is the farewell that the peer is told.
+        tokio::select! {
+            answer = answered("listen", &visit.request_id, async { self.inner.listen(context).await }) => answer,
+            () = ended => Ok(()),
+        }
     }
 
     async fn call_tool(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use rmcp::model::Extensions;
+use tokio_util::sync::CancellationToken;
 
 use crate::admitted::Admitted;
 use crate::registry::ToolIndex;
@@ -41,6 +42,8 @@ pub struct Visit {
     pub owner: Owner,
     /// Our own correlation id, for the log and for messages about failures.
     pub request_id: Arc<str>,
+    /// When it is cancelled, what the request opened has to end; only for requests that are answered by a stream.
+    pub ends: Option<CancellationToken>,
 }
 
 /// Whoever a session or a task belongs to. Only its owner can use it; to everybody else it does not exist.

@@ -35,6 +35,9 @@ pub(crate) enum Limit {
         /// The cap of calls at a time, not the rate.
         #[arg(long)]
         concurrency: bool,
+        /// The one that is only observed, not the one that is enforced.
+        #[arg(long)]
+        observe: bool,
     },
     /// Say which limits hold for an agent and a tool, where each comes from, and how it stands.
     Explain(Explain),
@@ -86,7 +89,7 @@ pub(crate) struct Set {
     /// Who shares one count of a tool: `agent`, `tenant` or `server`.
     #[arg(long)]
     per: Option<Per>,
-    /// Only count what would have been refused.
+    /// Only count what would have been refused, beside the limit that is enforced.
     #[arg(long)]
     observe: bool,
     /// For how long; then the limit before it holds again.
@@ -130,15 +133,19 @@ impl Limit {
         match self {
             Self::Set(set) => set.run(desk).await,
             Self::Explain(explain) => explain.run(desk).await,
-            Self::Unset { target, concurrency } => {
+            Self::Unset { target, concurrency, observe } => {
                 let target = target.resolve(desk).await?;
                 let kind = if concurrency { LimitKindName::Concurrency } else { LimitKindName::Rate };
                 let about = Names::default().describe(desk, &target).await?;
-                match desk.control.limits().unset(&desk.actor, &target, kind).await {
+                let mode = if observe { Mode::Observe } else { Mode::Enforce };
+                match desk.control.limits().unset_mode(&desk.actor, &target, kind, mode).await {
+                    Err(ControlError::NotFound { what: "limit", .. }) if observe => {
+                        anyhow::bail!("{about}: no {kind} is observed")
+                    }
                     Err(ControlError::NotFound { what: "limit", .. }) => anyhow::bail!("{about}: no {kind} is set"),
                     unset => unset?,
                 }
-                tell_server(desk).await;
+                desk.tell_server().await;
                 desk.output.result(&target, || format!("{about}: {kind} taken away"))
             }
             Self::List { tenant } => {
@@ -188,17 +195,11 @@ impl Set {
             allow_unknown_tool: self.allow_unknown_tool,
         };
         let entry = desk.control.limits().set(&desk.actor, &new).await?;
-        tell_server(desk).await;
+        desk.tell_server().await;
         let about = Names::default().describe(desk, &entry.target).await?;
         let named = Named { entry, about };
-        desk.output.result(&named, || format!("{}: now {}", named.about, named.entry.kind))
-    }
-}
-
-/// Saves a server on this data folder the wait for its next look; others notice by themselves.
-async fn tell_server(desk: &Desk) {
-    if let Err(error) = live::reload(&desk.settings.control_socket()).await {
-        tracing::warn!(?error, "the running server could not be told; it will notice by itself");
+        let done = if named.entry.mode == Mode::Observe { "observing" } else { "now" };
+        desk.output.result(&named, || format!("{}: {done} {}", named.about, named.entry.kind))
     }
 }
 
@@ -271,8 +272,9 @@ fn describe_limit(limit: &ExplainedLimit) -> String {
         line.push_str(", only observed");
     }
     line.push_str(&format!("\n  from {}", describe_source(source)));
+    let replaces = if mode == "observe" { "would replace" } else { "replaces" };
     for shadowed in shadows {
-        line.push_str(&format!("\n  replaces {} from {}", shadowed.text, describe_source(&shadowed.source)));
+        line.push_str(&format!("\n  {replaces} {} from {}", shadowed.text, describe_source(&shadowed.source)));
     }
     if let Some(usage) = usage {
         line.push_str(&format!("\n  used {}, left {}", usage.used, usage.remaining));
@@ -286,7 +288,7 @@ fn describe_limit(limit: &ExplainedLimit) -> String {
 fn describe_source(source: &ExplainedSource) -> String {
     match source {
         ExplainedSource::Declared => "the tool's code".to_owned(),
-        ExplainedSource::Config { setting } => format!("the setting {setting}"),
+        ExplainedSource::Config { setting, source } => format!("the setting {setting} ({source})"),
         ExplainedSource::Override { id, author, expires_at, note, .. } => {
             let end = expires_at.map(|end| format!(", until {}", optional_time(Some(end)))).unwrap_or_default();
             let note = if note.is_empty() { String::new() } else { format!(" ({note})") };

@@ -10,6 +10,7 @@ use sluicegate_control::{Control, WallClock};
 use super::output::Output;
 use crate::server::{Server, open_control};
 use crate::settings::{AuthMode, Settings};
+use crate::telemetry::process;
 
 /// Serve the tools.
 #[derive(Debug, Default, Args)]
@@ -55,6 +56,7 @@ impl Serve {
             };
             return Ok(server.serve_stdio(control, settings, key).await?);
         }
+        process::collect();
         server.start_on(control, settings).await?.until_signal().await?;
         Ok(())
     }

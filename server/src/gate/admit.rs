@@ -8,6 +8,7 @@ use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, To
 use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
+use super::streams::StreamPermit;
 use super::ticket::Ticket;
 use super::{Arrived, Trip};
 use crate::meter::Meter;
@@ -16,6 +17,13 @@ use crate::policy::compile::{CallLimits, CallerPolicy};
 use crate::policy::resolve::Asked;
 use crate::refusal::fields::{Fields, Nearest};
 use crate::refusal::{Reason, Refusal, Throttled};
+use crate::telemetry::Telemetry;
+
+/// The request that is answered by a stream of changes (MCP 2026-07-28).
+const LISTEN: &str = "subscriptions/listen";
+
+/// Requests by which a caller goes on with work that runs, or ends it.
+const ENDS_WORK: [&str; 2] = ["tasks/update", "tasks/cancel"];
 
 /// Decides who gets in, by the policy in force.
 pub(crate) struct Admission {
@@ -25,6 +33,7 @@ pub(crate) struct Admission {
     /// The limiter's ids of the registry's tools, by index.
     tools: Box<[ToolId]>,
     jitter: bool,
+    telemetry: Arc<Telemetry>,
 }
 
 /// A request that got in, with what it holds.
@@ -34,9 +43,15 @@ pub(crate) struct Admitted {
 }
 
 impl Admission {
-    pub(crate) fn new(limiter: Limiter, policy: Arc<PolicyStore>, registry: Arc<Registry>, jitter: bool) -> Self {
+    pub(crate) fn new(
+        limiter: Limiter,
+        policy: Arc<PolicyStore>,
+        registry: Arc<Registry>,
+        jitter: bool,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
         let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
-        Self { limiter, policy, registry, tools, jitter }
+        Self { limiter, policy, registry, tools, jitter, telemetry }
     }
 
     /// What the policy in force means for this caller: remembered until the policy changes.
@@ -57,34 +72,41 @@ impl Admission {
         &self,
         principal: &Principal,
         policy: &CallerPolicy,
-        method: &Method,
-        kind: &Kind<'_>,
+        asked: Asked,
     ) -> Result<Admitted, Refusal> {
         if let Some(who) = policy.suspended {
             return Err(Refusal::Suspended(who));
         }
-        let asked = self.asked(policy, method, kind);
         let limits = policy.limits(asked, principal.who);
         let tool = match asked {
             Asked::Tool(tool) => self.tools[tool.get() as usize],
-            Asked::UnknownTool | Asked::Request | Asked::Notification => ToolId::NONE,
+            _ => ToolId::NONE,
         };
         let (tenant, agent, key) = (&principal.tenant, principal.agent, principal.key);
-        match self.limiter.admit(&Call { rules: &limits.rules, tenant, agent, key, tool }) {
+        let start = self.telemetry.now();
+        let decided = self.limiter.admit(&Call { rules: &limits.rules, tenant, agent, key, tool });
+        self.telemetry.admission_took(start);
+        match decided {
             Ok(admission) => Ok(Admitted { limits: Arc::clone(limits), admission }),
             Err(refusal) => Err(Refusal::Throttled(Box::new(self.throttled(&refusal, limits)))),
         }
     }
 
     /// What a message is charged for. A tool that the caller may not see and one that does not exist are the same.
-    fn asked(&self, policy: &CallerPolicy, method: &Method, kind: &Kind<'_>) -> Asked {
+    pub(crate) fn asked(&self, policy: &CallerPolicy, method: &Method, kind: &Kind<'_>) -> Asked {
         match kind {
+            _ if method == Method::GET => Asked::Stream,
             _ if method != Method::POST => Asked::Notification,
             Kind::ToolCall(name) => match self.registry.get(name) {
                 Some((tool, _)) if policy.sees(tool) => Asked::Tool(tool),
                 _ => Asked::UnknownTool,
             },
-            Kind::Request(_) | Kind::Unreadable => Asked::Request,
+            Kind::Request(method) => match &**method {
+                LISTEN => Asked::Listen,
+                method if ENDS_WORK.contains(&method) => Asked::Notification,
+                _ => Asked::Request,
+            },
+            Kind::Unreadable => Asked::Request,
             Kind::Notification | Kind::Response => Asked::Notification,
         }
     }
@@ -112,6 +134,7 @@ impl Admission {
             remaining: refusal.remaining(),
             wait,
             fields: Fields { policy: limits.policy_field.clone(), nearest },
+            would_throttle: refusal.would_throttle(),
         }
     }
 }
@@ -137,6 +160,7 @@ impl Admitted {
         arrived: &Arrived,
         attempt: &Attempt<'_>,
         meter: &Arc<Meter>,
+        stream: Option<StreamPermit>,
     ) -> Arc<Ticket> {
         let would_throttle = self.admission.would_throttle;
         let attempts = meter.admitted(arrived.principal.who, &self.limits, attempt.number);
@@ -146,10 +170,12 @@ impl Admitted {
             would_throttle,
             attempts,
             request_id: Arc::clone(&trip.request_id),
+            client: trip.client,
             started: trip.started,
             meter: Arc::clone(meter),
             ended: std::sync::OnceLock::new(),
             permit: self.admission.permit,
+            stream,
         })
     }
 }

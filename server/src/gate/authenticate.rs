@@ -201,6 +201,28 @@ impl Authenticator {
         }
     }
 
+    /// Whether a caller who was authenticated some time ago would be let in again.
+    pub(crate) async fn still_knows(&self, principal: &Principal) -> bool {
+        let Some(presented) = &principal.credential else { return true };
+        let holds = |presented: &Presented| {
+            KeyStatus::at(self.clock.now_ms(), presented.expires_at, presented.revoked_at) == KeyStatus::Active
+        };
+        if !principal.is_stale(&self.policy) {
+            return holds(presented);
+        }
+        if let Some(Known::Principal(known)) = self.known.get(&presented.id).await
+            && known.is_stale(&self.policy)
+        {
+            self.known.invalidate(&presented.id).await;
+        }
+        match self.find(presented.id).await {
+            Ok(Known::Principal(now)) => now.credential.as_ref().is_some_and(holds),
+            Ok(Known::Nobody) => false,
+            // It cannot be said at the moment.
+            Err(_) => true,
+        }
+    }
+
     /// Looks a key id up, in memory or in the database; concurrent look-ups of one id are one query.
     async fn find(&self, id: KeyId) -> Result<Known, Refusal> {
         if let Some(known) = self.known.get(&id).await {

@@ -9,7 +9,7 @@ use sluicegate_mcp::{Admitted, Attempt, Envelope, IdempotencyKey, Kind, Passage,
 
 use super::respond::Answer;
 use super::ticket::Ticket;
-use super::{Arrived, Gate};
+use super::{Arrived, Gate, streams};
 use crate::refusal::Refusal;
 
 /// Lets the engine answer: a plain call on its short path, everything else by rmcp. A tool has its own deadline inside;
@@ -32,7 +32,7 @@ pub(crate) async fn dispatch(
     {
         return Err(Refusal::TooManySessions);
     }
-    parts.extensions.insert(visit(arrived, &ticket.request_id));
+    parts.extensions.insert(visit(arrived, ticket));
     let runs_a_tool = matches!(passage, Some(Passage::Admitted(_)));
     if let Some(passage) = passage {
         parts.extensions.insert(passage);
@@ -43,16 +43,21 @@ pub(crate) async fn dispatch(
     }
     let limit = ticket.limits.deadline;
     let answer = tokio::time::timeout(limit, answer).await;
+    let answer = answer.map(|answer| match &ticket.stream {
+        Some(stream) => answer.map(|body| streams::ending(body, stream.ends.clone())),
+        None => answer,
+    });
     answer.map(|answer| answer.map(Answer::Streamed)).map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
 /// What holds for every request of the caller.
-pub(crate) fn visit(arrived: &Arrived, request_id: &Arc<str>) -> Visit {
+pub(crate) fn visit(arrived: &Arrived, ticket: &Ticket) -> Visit {
     let policy = Arc::clone(&arrived.policy);
     Visit {
         visible: Visible::new(move |tool| policy.sees(tool)),
         owner: arrived.principal.owner.clone(),
-        request_id: Arc::clone(request_id),
+        request_id: Arc::clone(&ticket.request_id),
+        ends: ticket.stream.as_ref().map(|stream| stream.ends.clone()),
     }
 }
 

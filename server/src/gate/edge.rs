@@ -120,10 +120,7 @@ impl Hosts {
     fn allow(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Loopback => {
-                name.eq_ignore_ascii_case("localhost")
-                    || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
+            Self::Loopback => is_loopback(name),
             Self::Named(names) => names.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)),
         }
     }
@@ -134,6 +131,15 @@ impl Hosts {
         matches!(self, Self::Loopback)
             && origin.strip_prefix("http://").is_some_and(|page| page.eq_ignore_ascii_case(host))
     }
+}
+
+/// Whether a `host:port` names this machine itself.
+pub(crate) fn names_loopback(host: &str) -> bool {
+    !host.contains('@') && is_loopback(name_of(host))
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The name of a `host:port`, without the brackets of an IPv6 address.

@@ -28,14 +28,17 @@ impl Gate {
             Some(tool) => Kind::ToolCall(tool.into()),
             None => Kind::Request(request.method.into()),
         };
-        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, &Method::POST, &kind);
+        let asked = self.gate.admission.asked(&arrived.policy, &Method::POST, &kind);
+        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, asked);
         let admitted = admitted.inspect_err(|refusal| {
-            self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal), request.tool);
+            let who = (&*arrived.principal, arrived.limits(asked));
+            self.gate.meter.refused(refusal, trip, Some(who));
         })?;
-        let ticket = admitted.into_ticket(trip, &arrived, &request.attempt, &self.gate.meter);
+        let stream = self.gate.streams.open(&arrived.principal, asked)?;
+        let ticket = admitted.into_ticket(trip, &arrived, &request.attempt, &self.gate.meter, stream);
         Ok(StdioPassage {
             passage: self.gate.passage(&kind, &request.attempt, &ticket),
-            visit: dispatch::visit(&arrived, &trip.request_id),
+            visit: dispatch::visit(&arrived, &ticket),
             held: ticket,
         })
     }

@@ -1,5 +1,6 @@
 //! What is held while a request is served. Its end meters the call and gives the permit back.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use sluicegate_limits::{Permit, RuleSet};
 use sluicegate_mcp::Outcome;
 
 use super::authenticate::Principal;
+use super::streams::StreamPermit;
 use crate::meter::{Meter, Served};
 use crate::policy::compile::CallLimits;
 
@@ -15,6 +17,7 @@ pub(crate) struct Ticket {
     pub(crate) principal: Arc<Principal>,
     pub(crate) limits: Arc<CallLimits>,
     pub(crate) request_id: Arc<str>,
+    pub(crate) client: Option<IpAddr>,
     pub(crate) started: Instant,
     pub(crate) meter: Arc<Meter>,
     pub(crate) ended: OnceLock<(Outcome, Duration)>,
@@ -22,6 +25,8 @@ pub(crate) struct Ticket {
     pub(crate) attempts: Option<u32>,
     #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
     pub(crate) permit: Permit,
+    /// The place among the open streams, if this is one.
+    pub(crate) stream: Option<StreamPermit>,
 }
 
 impl sluicegate_mcp::Ticket for Ticket {
@@ -41,9 +46,10 @@ impl Drop for Ticket {
             limits: &self.limits,
             outcome,
             latency,
-            would_throttle: self.would_throttle.len(),
+            would_throttle: self.would_throttle,
             request_id: &self.request_id,
             attempts: self.attempts,
+            client: self.client,
         });
     }
 }

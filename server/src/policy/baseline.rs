@@ -1,5 +1,6 @@
 //! What holds where the operator has decided nothing: the limits that tools declare and that configuration sets.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use sluicegate_limits::{Algorithm, Concurrency, Priority, RateLimit};
 use sluicegate_mcp::ToolIndex;
 
 use crate::declared::{Declaration, DeclaredText};
+use crate::settings::tool_limits::{self, Configured, ConfiguredBy};
 use crate::settings::{Settings, SettingsError};
 
-/// The limits below every override, from code and configuration. Fixed while the server runs.
+/// The limits below every override, from code and configuration.
 #[derive(Debug)]
 pub(crate) struct Baseline {
     pub(crate) server: Option<RateLimit>,
@@ -25,6 +27,10 @@ pub(crate) struct Baseline {
     /// Whether some tool has a high priority, for which slots are kept back.
     pub(crate) reserve: bool,
     tools: Box<[(Box<str>, Declaration)]>,
+    /// What the settings say of each tool.
+    configured: Box<[Configured]>,
+    /// Where settings come from, by name.
+    sources: BTreeMap<&'static str, String>,
 }
 
 impl Baseline {
@@ -41,6 +47,7 @@ impl Baseline {
             Err(error) => Err(SettingsError(format!("tool `{name}`: {error}"))),
         });
         let tools = tools.collect::<Result<Box<[_]>, SettingsError>>()?;
+        let configured = tool_limits::resolve(settings, &tools)?.into();
         let server = match settings.limit_server.as_str() {
             "" => None,
             text => Some(rate("limit_server", text, Algorithm::SlidingWindow)?),
@@ -56,7 +63,20 @@ impl Baseline {
             timeout: settings.call_timeout.0,
             reserve: tools.iter().any(|(_, declaration)| declaration.priority == Priority::High),
             tools,
+            configured,
+            sources: settings.provenance.sources.clone(),
         })
+    }
+
+    /// A setting, and where its value comes from.
+    pub(crate) fn set_by(&self, setting: &'static str) -> ConfiguredBy {
+        let source = self.sources.get(setting).map_or("default", String::as_str);
+        ConfiguredBy { setting: setting.to_owned(), source: source.to_owned() }
+    }
+
+    /// What the settings say of a tool.
+    pub(crate) fn configured(&self, tool: ToolIndex) -> &Configured {
+        &self.configured[tool.get() as usize]
     }
 
     /// The tool of a name.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use sluicegate_control::{KeyScopes, TenantSettings};
-use sluicegate_limits::{CapRule, Limit, Priority, RateRule, RuleRef, Rules};
+use sluicegate_limits::{CapRule, Limit, Mode, Priority, RateRule, RuleRef, Rules};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
 use crate::refusal::fields;
+use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
 
 /// What a snapshot means for one caller.
@@ -27,6 +28,8 @@ pub(crate) struct CallerPolicy {
     unknown: OnceLock<Arc<CallLimits>>,
     requests: OnceLock<Arc<CallLimits>>,
     notifications: OnceLock<Arc<CallLimits>>,
+    listens: OnceLock<Arc<CallLimits>>,
+    streams: OnceLock<Arc<CallLimits>>,
 }
 
 /// The limits of one sort of call.
@@ -35,6 +38,10 @@ pub(crate) struct CallLimits {
     /// The tool that they are for.
     pub(crate) tool: Option<Arc<str>>,
     pub(crate) tool_index: Option<ToolIndex>,
+    /// What they are for.
+    pub(crate) asked: Asked,
+    /// Where calls with these limits are counted, once one was.
+    pub(crate) counters: OnceLock<Arc<CallCounters>>,
     /// How long the work may take.
     pub(crate) deadline: Duration,
     /// The names of the rates in `RateLimit-Policy`, by index.
@@ -66,8 +73,9 @@ impl CallerPolicy {
             })
             .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
-        let [unknown, requests, notifications] = [const { OnceLock::new() }; 3];
-        Self { snapshot: Arc::clone(snapshot), suspended, settings, visible, tools, unknown, requests, notifications }
+        let [unknown, requests, notifications, listens, streams] = [const { OnceLock::new() }; 5];
+        let snapshot = Arc::clone(snapshot);
+        Self { snapshot, suspended, settings, visible, tools, unknown, requests, notifications, listens, streams }
     }
 
     /// Whether this is what `snapshot` means.
@@ -87,6 +95,8 @@ impl CallerPolicy {
             Asked::UnknownTool => &self.unknown,
             Asked::Request => &self.requests,
             Asked::Notification => &self.notifications,
+            Asked::Listen => &self.listens,
+            Asked::Stream => &self.streams,
         };
         compiled.get_or_init(|| {
             let resolver = Resolver { snapshot: &self.snapshot, who };
@@ -102,32 +112,36 @@ impl CallLimits {
             let (scope, place, mode) = (*scope, *place, *mode);
             match limits {
                 Limits::Cap(cap) => caps.push(CapRule { scope, place, cap: *cap, mode }),
-                Limits::Rates(quotas) => rates.extend((0..).zip(quotas).map(|(ordinal, limit)| RateRule {
-                    scope,
-                    place,
-                    ordinal,
-                    limit: *limit,
-                    mode,
-                })),
+                Limits::Rates(quotas) => {
+                    rates.extend((first_ordinal(mode)..).zip(quotas).map(|(ordinal, limit)| RateRule {
+                        scope,
+                        place,
+                        ordinal,
+                        limit: *limit,
+                        mode,
+                    }))
+                }
             }
         }
         let names: Box<[Box<str>]> = rates.iter().map(name).collect();
-        let policy = rates.iter().zip(&names).map(|(rule, name)| {
+        let enforced = rates.iter().zip(&names).filter(|(rule, _)| rule.mode == Mode::Enforce);
+        let policy = enforced.map(|(rule, name)| {
             let quota = rule.limit.quota();
             (&**name, quota.count(), quota.window())
         });
         let policy_field = fields::policy(policy);
         let tool_index = match asked {
             Asked::Tool(tool) => Some(tool),
-            Asked::UnknownTool | Asked::Request | Asked::Notification => None,
+            _ => None,
         };
         let declaration = tool_index.map(|tool| baseline.declaration(tool));
         let (cost, priority) = declaration.map_or((1, Priority::Normal), |tool| (tool.cost, tool.priority));
         let rules = Rules::new(rates, caps, cost, priority, baseline.reserve)
-            .expect("each place has at most eight rates and one cap, so the rules hold together");
+            .expect("each place has at most eight rates and one cap of each mode, so the rules hold together");
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
-        Self { rules, tool, tool_index, deadline, names, policy_field, series: OnceLock::new() }
+        let (series, counters) = (OnceLock::new(), OnceLock::new());
+        Self { rules, tool, tool_index, asked, series, counters, deadline, names, policy_field }
     }
 
     /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.
@@ -137,6 +151,14 @@ impl CallLimits {
             RuleRef::Cap(_) => None,
         };
         (self.rules.rule(rule).1, name)
+    }
+}
+
+/// What is observed is counted beside what is enforced.
+const fn first_ordinal(mode: Mode) -> u8 {
+    match mode {
+        Mode::Enforce => 0,
+        Mode::Observe => Rules::OBSERVED_ORDINALS,
     }
 }
 

@@ -15,6 +15,54 @@ use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
 use crate::pages;
 use crate::settings::Settings;
 
+/// A limit that holds where the database says nothing else.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct BaselineLimit {
+    /// Whom it is about: `tenant`, `tool export`.
+    pub(crate) about: String,
+    /// `rate` or `concurrency`.
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
+    /// In words.
+    pub(crate) from: String,
+}
+
+/// Every limit of code and settings, as far as overrides do not replace it.
+pub(crate) fn baseline_limits(baseline: &Baseline) -> Vec<BaselineLimit> {
+    let line = |about: String, limits: Limits, from: String| BaselineLimit {
+        about,
+        kind: if matches!(limits, Limits::Rates(_)) { "rate" } else { "concurrency" },
+        text: all_texts(&limits),
+        from,
+    };
+    let set =
+        |about: &str, limits: Limits, setting| line(about.to_owned(), limits, baseline.set_by(setting).to_string());
+    let server = baseline.server.map(|rate| set("server", rate.into(), "limit_server"));
+    let mut lines: Vec<_> = server.into_iter().collect();
+    lines.extend([
+        set("server", baseline.server_concurrency.into(), "max_in_flight"),
+        set("tenant", baseline.tenant.into(), "limit_tenant"),
+        set("agent", baseline.agent.into(), "limit_agent"),
+        set("agent", baseline.agent_concurrency.into(), "agent_concurrency"),
+        set("agent, other requests", baseline.requests.into(), "requests_per_agent"),
+    ]);
+    for (index, (name, declared)) in (0..).zip(baseline.tools()) {
+        let (Some(tool), about) = (sluicegate_mcp::ToolIndex::at(index), format!("tool {name}")) else { continue };
+        let configured = baseline.configured(tool);
+        lines.push(match (&configured.rates, declared.rates.is_empty()) {
+            (Some((rates, by)), _) => line(about.clone(), rates.into(), by.to_string()),
+            (None, false) => line(about.clone(), (&declared.rates).into(), "the tool's code".to_owned()),
+            (None, true) => set(&about, baseline.tool.into(), "limit_tool"),
+        });
+        let cap = match (&configured.concurrency, declared.concurrency) {
+            (Some((cap, by)), _) => Some((*cap, by.to_string())),
+            (None, declared) => declared.map(|cap| (cap, "the tool's code".to_owned())),
+        };
+        lines.extend(cap.map(|(cap, from)| line(about, cap.into(), from)));
+    }
+    lines
+}
+
 /// Answers questions about limits, with present usage where there is a limiter.
 pub(crate) struct Explainer {
     pub(crate) control: Control,
@@ -143,17 +191,20 @@ fn text(limit: Limit) -> String {
 }
 
 fn shadowed((origin, limits): &(Source, Limits)) -> Shadowed {
-    let text = match limits {
+    Shadowed { text: all_texts(limits), source: source(origin) }
+}
+
+fn all_texts(limits: &Limits) -> String {
+    match limits {
         Limits::Rates(rates) => rates.iter().map(|rate| rate.quota().to_string()).collect::<Vec<_>>().join(", "),
         Limits::Cap(cap) => cap.to_string(),
-    };
-    Shadowed { text, source: source(origin) }
+    }
 }
 
 fn source(source: &Source) -> ExplainedSource {
     match source {
         Source::Declared => ExplainedSource::Declared,
-        Source::Config(setting) => ExplainedSource::Config { setting: (*setting).to_owned() },
+        Source::Config(by) => ExplainedSource::Config { setting: by.setting.clone(), source: by.source.clone() },
         Source::Override(entry) => overridden(entry),
     }
 }

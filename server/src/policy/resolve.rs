@@ -1,7 +1,7 @@
 //! Which limits hold for a call, and where each comes from.
 //!
 //! All scopes hold at once; inside a scope the most specific source replaces the others, for rates and for concurrency
-//! separately:
+//! separately. An override in observe mode replaces nothing: it stands beside the source in whose place it would be.
 //!
 //! | scope | sources, most specific first |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | tenant | the tenant's own, its plan's, configuration |
 //! | agent | the agent's own, the plan's, configuration |
 //! | agent, per API key | the key's own |
-//! | tool | tenant + agent + tool, tenant + tool, plan + tool, tool, declared in code, configuration |
+//! | tool | tenant + agent + tool, tenant + tool, plan + tool, tool, configuration of the tool, declared in code, configuration |
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
+use crate::settings::tool_limits::ConfiguredBy;
 
 /// The caller as overrides are looked up for it. All `None`: nobody is identified (`auth = "none"`).
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,8 +36,12 @@ pub(crate) enum Asked {
     UnknownTool,
     /// Any other request.
     Request,
-    /// What nobody waits for an answer to; never refused for its rate.
+    /// What nobody waits for an answer to, or what goes on with work that runs; never refused for its rate.
     Notification,
+    /// A request that is answered by a stream. Open streams have caps of their own: see `gate/streams.rs`.
+    Listen,
+    /// A stream that nobody has to ask for with a request; never refused for its rate.
+    Stream,
 }
 
 /// One scope's limits of one kind, with their source and what that source replaces.
@@ -47,6 +52,7 @@ pub(crate) struct Applied {
     pub(crate) limits: Limits,
     pub(crate) mode: Mode,
     pub(crate) source: Source,
+    /// Of a limit in observe mode: what it would replace.
     pub(crate) shadows: Vec<(Source, Limits)>,
 }
 
@@ -84,6 +90,12 @@ impl From<&Vec<RateLimit>> for Limits {
     }
 }
 
+impl From<&Concurrency> for Limits {
+    fn from(cap: &Concurrency) -> Self {
+        Self::Cap(*cap)
+    }
+}
+
 impl From<Concurrency> for Limits {
     fn from(cap: Concurrency) -> Self {
         Self::Cap(cap)
@@ -97,8 +109,8 @@ pub(crate) enum Source {
     Override(Arc<LimitEntry>),
     /// The tool's attribute.
     Declared,
-    /// A setting, by name.
-    Config(&'static str),
+    /// A setting.
+    Config(ConfiguredBy),
 }
 
 /// The limits of one call: what overrides say, over what the baseline says.
@@ -111,38 +123,48 @@ impl Resolver<'_> {
     /// Every limit that holds, in the order server, tenant, agent, tool.
     pub(crate) fn resolve(&self, asked: Asked) -> Vec<Applied> {
         let base = &*self.snapshot.baseline;
-        let mut layers = vec![
-            Layer::cap(Scope::Server, Place::Server, [Target::Server]).or("max_in_flight", base.server_concurrency),
-            Layer::cap(Scope::Tenant, Place::Tenant, self.tenant_targets()),
-            Layer::cap(Scope::Agent, Place::Agent, self.agent_targets())
-                .or("agent_concurrency", base.agent_concurrency),
-            Layer::cap(Scope::Agent, Place::AgentKey, self.key_target()),
-        ];
+        if let Asked::Stream = asked {
+            return Vec::new();
+        }
+        let caps = || {
+            [
+                Layer::cap(Scope::Server, Place::Server, [Target::Server])
+                    .or(base.set_by("max_in_flight"), base.server_concurrency),
+                Layer::cap(Scope::Tenant, Place::Tenant, self.tenant_targets()),
+                Layer::cap(Scope::Agent, Place::Agent, self.agent_targets())
+                    .or(base.set_by("agent_concurrency"), base.agent_concurrency),
+                Layer::cap(Scope::Agent, Place::AgentKey, self.key_target()),
+            ]
+        };
+        let mut layers = if let Asked::Listen = asked { Vec::new() } else { Vec::from(caps()) };
         match asked {
-            Asked::Notification => {}
-            Asked::Request => {
+            Asked::Notification | Asked::Stream => {}
+            Asked::Request | Asked::Listen => {
                 let requests = Layer::rate(Scope::Agent, Place::AgentRequests, []);
-                layers.push(requests.or("requests_per_agent", base.requests));
+                layers.push(requests.or(base.set_by("requests_per_agent"), base.requests));
             }
             Asked::Tool(_) | Asked::UnknownTool => layers.extend([
-                Layer::rate(Scope::Server, Place::Server, [Target::Server]).or("limit_server", base.server),
-                Layer::rate(Scope::Tenant, Place::Tenant, self.tenant_targets()).or("limit_tenant", base.tenant),
-                Layer::rate(Scope::Agent, Place::Agent, self.agent_targets()).or("limit_agent", base.agent),
+                Layer::rate(Scope::Server, Place::Server, [Target::Server])
+                    .or(base.set_by("limit_server"), base.server),
+                Layer::rate(Scope::Tenant, Place::Tenant, self.tenant_targets())
+                    .or(base.set_by("limit_tenant"), base.tenant),
+                Layer::rate(Scope::Agent, Place::Agent, self.agent_targets())
+                    .or(base.set_by("limit_agent"), base.agent),
                 Layer::rate(Scope::Agent, Place::AgentKey, self.key_target()),
             ]),
         }
         if let Asked::Tool(tool) = asked {
-            let declared = base.declaration(tool);
+            let (declared, configured) = (base.declaration(tool), base.configured(tool));
             let (place, targets) = (tool_place(declared.per), self.tool_targets(base.tool_name(tool)));
-            let rate = Layer::rate(Scope::Tool, place, targets.clone()).or_declared(&declared.rates);
-            layers.push(rate.or("limit_tool", base.tool));
-            let cap = Layer::cap(Scope::Tool, place, targets);
+            let rate = Layer::rate(Scope::Tool, place, targets.clone()).or_configured(&configured.rates);
+            layers.push(rate.or_declared(&declared.rates).or(base.set_by("limit_tool"), base.tool));
+            let cap = Layer::cap(Scope::Tool, place, targets).or_configured(&configured.concurrency);
             layers.push(match declared.concurrency {
                 Some(declared) => cap.or_declared(declared),
                 None => cap,
             });
         }
-        layers.into_iter().filter_map(|layer| layer.apply(self.snapshot)).collect()
+        layers.into_iter().flat_map(|layer| layer.apply(self.snapshot)).collect()
     }
 
     fn plan(&self) -> Option<PlanId> {
@@ -192,6 +214,17 @@ impl Layer {
         Self { kind: Kind::Concurrency, ..Self::rate(scope, place, targets) }
     }
 
+    /// Below that: what the settings say of this tool, if they do.
+    fn or_configured<L>(self, configured: &Option<(L, ConfiguredBy)>) -> Self
+    where
+        for<'a> &'a L: Into<Limits>,
+    {
+        match configured {
+            Some((limits, by)) => self.or(by.clone(), limits),
+            None => self,
+        }
+    }
+
     /// Below that: what the tool declares, if it does.
     fn or_declared(mut self, limits: impl Into<Limits>) -> Self {
         self.below.extend(limits.into().unless_empty().map(|limits| (Source::Declared, limits)));
@@ -199,25 +232,38 @@ impl Layer {
     }
 
     /// Below that: a setting, if it is set.
-    fn or(mut self, setting: &'static str, limits: impl Into<Limits>) -> Self {
-        self.below.extend(limits.into().unless_empty().map(|limits| (Source::Config(setting), limits)));
+    fn or(mut self, by: ConfiguredBy, limits: impl Into<Limits>) -> Self {
+        self.below.extend(limits.into().unless_empty().map(|limits| (Source::Config(by), limits)));
         self
     }
 
-    /// The most specific source, if there is any, with all that it shadows.
-    fn apply(self, snapshot: &Snapshot) -> Option<Applied> {
+    /// The most specific source that is enforced, if there is any, with all that it shadows; and beside it the most
+    /// specific one that is observed, if it would take that one's place.
+    fn apply(self, snapshot: &Snapshot) -> impl Iterator<Item = Applied> {
         let Self { kind, scope, place, targets, below } = self;
-        let entries = targets.iter().filter_map(|target| snapshot.entry(target, kind));
-        let overrides = entries.map(|entry| (Source::Override(Arc::clone(entry)), numbers(entry)));
-        let mut sources = overrides.chain(below);
-        let (source, limits) = sources.next()?;
-        let shadows = sources.collect();
-        let (place, mode) = match &source {
-            Source::Override(entry) => (overridden_place(entry, place), entry.mode),
-            Source::Declared | Source::Config(_) => (place, Mode::Enforce),
+        let entry = |target: &Target, mode| snapshot.entry(target, kind, mode);
+        let is_enforced = |target: &Target| entry(target, Mode::Enforce).is_some();
+        let covers = targets.iter().position(is_enforced).map_or(targets.len(), |enforced| enforced + 1);
+        let observed = targets[..covers].iter().find_map(|target| entry(target, Mode::Observe)).map(overrides);
+
+        let enforced = targets.iter().filter_map(|target| entry(target, Mode::Enforce)).map(overrides);
+        let mut enforced = enforced.chain(below).collect::<Vec<_>>().into_iter();
+        let in_force = enforced.next();
+        let covered = in_force.iter().cloned().collect();
+        let applied = |mode, (source, limits): (Source, Limits), shadows| {
+            let place = match &source {
+                Source::Override(entry) => overridden_place(entry, place),
+                Source::Declared | Source::Config(_) => place,
+            };
+            Applied { scope, place, limits, mode, source, shadows }
         };
-        Some(Applied { scope, place, limits, mode, source, shadows })
+        let in_force = in_force.map(|source| applied(Mode::Enforce, source, enforced.collect()));
+        in_force.into_iter().chain(observed.map(|source| applied(Mode::Observe, source, covered)))
     }
+}
+
+fn overrides(entry: &Arc<LimitEntry>) -> (Source, Limits) {
+    (Source::Override(Arc::clone(entry)), numbers(entry))
 }
 
 /// The numbers of an entry. Control has checked that they go together when the entry was set.

@@ -56,7 +56,7 @@ impl Refusal {
         match self {
             Self::Throttled(throttled) => throttled.wait.map(Wait::retry_after_seconds),
             Self::Unavailable(_) => Some(UNAVAILABLE_RETRY_SECONDS),
-            Self::TooManySessions => Some(SESSION_RETRY_SECONDS),
+            Self::TooManySessions | Self::TooManyStreams { .. } => Some(SESSION_RETRY_SECONDS),
             _ => None,
         }
     }
@@ -73,6 +73,7 @@ impl Refusal {
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_incomplete",
             Self::TooManySessions => "too_many_sessions",
+            Self::TooManyStreams { .. } => "too_many_streams",
             Self::TimedOut { .. } => "timed_out",
         }
     }
@@ -102,6 +103,15 @@ impl Refusal {
                 suggestion: Some("end sessions that are no longer used, or wait for idle ones to expire".to_owned()),
                 ..plain(429, format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."))
             },
+            Self::TooManyStreams { whose, most } => Report {
+                suggestion: Some("close streams that are no longer needed".to_owned()),
+                ..plain(
+                    429,
+                    format!(
+                        "This {whose} has {most} streams open, as many as it may have. Retry in {SESSION_RETRY_SECONDS} s."
+                    ),
+                )
+            },
             Self::Unavailable(why) => Report {
                 suggestion: Some("wait a second before retrying".to_owned()),
                 ..plain(503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s."))
@@ -112,7 +122,7 @@ impl Refusal {
 }
 
 const UNAVAILABLE_RETRY_SECONDS: u64 = 1;
-/// A guess: nobody knows when another session ends.
+/// A guess: nobody knows when another session or stream ends.
 const SESSION_RETRY_SECONDS: u64 = 30;
 
 /// -32029 is what guides for older revisions use; 2026-07-28 reserves that range, so its peers get 429.

@@ -16,6 +16,9 @@ use crate::gate::Gate;
 use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
 use crate::gate::edge::Edge;
+use crate::gate::proxies::Proxies;
+use crate::gate::streams::Streams;
+use crate::health::{self, Health};
 use crate::keeping;
 use crate::last_used::LastUsed;
 use crate::live_view::Live;
@@ -23,21 +26,32 @@ use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::baseline::Baseline;
 use crate::policy::explain::Explainer;
+use crate::policy::settings::SettingsReload;
 use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
+use crate::telemetry::{Telemetry, process};
 use crate::usage::{self, Usage};
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+/// How often the metrics count what was recorded.
+const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long work that has answered may take to let go of what it holds, so that the last usage has all of it.
+const SETTLE: Duration = Duration::from_secs(1);
+const SETTLE_LOOK: Duration = Duration::from_millis(2);
 
 /// Everything behind the transports, with the work that goes on in the background.
 pub(crate) struct House {
     pub(crate) gate: Arc<Gate>,
     pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
+    pub(crate) health: Arc<Health>,
     /// What the panel and the admin API ask.
     pub(crate) live: Arc<Live>,
+    /// `None` where the settings come from no files.
+    pub(crate) settings_reload: Option<Arc<SettingsReload>>,
     pub(crate) control: Control,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
@@ -54,19 +68,22 @@ impl House {
             tools.extend(handler.tools().await?);
         }
         let registry = Arc::new(Registry::new(tools)?);
-        let declared = registry.iter().map(|(_, tool)| (tool.name().to_owned(), declared(tool)));
-        let baseline = Arc::new(Baseline::new(settings, declared)?);
+        let declared = declarations(&registry);
+        let baseline = Arc::new(Baseline::new(settings, declared.iter().cloned())?);
         register_tools(&control, &registry).await.map_err(StartError::database("told of the tools"))?;
 
         let options =
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
         let limiter = Limiter::new(limiter_clock, options);
+        let telemetry = Arc::new(Telemetry::new(&registry, settings.metrics_series));
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
         let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
+        let settings_reload = SettingsReload::new(settings, declared, Arc::clone(&policy));
         let last_used = Arc::new(LastUsed::default());
         let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
 
+        let streams = Streams::new(settings, draining.clone());
         let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
         let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
             .map_err(|error| SettingsError(format!("state_key: {error}")))?;
@@ -74,6 +91,7 @@ impl House {
         let usage = Arc::new(Usage::new(settings.usage_series, tools, clock.clone()));
         let gate = Gate {
             edge: Edge::new(settings),
+            proxies: Proxies::new(settings)?,
             authenticator: Authenticator::new(
                 settings.auth,
                 control.clone(),
@@ -83,25 +101,44 @@ impl House {
                 settings.agent_concurrency as usize,
                 Arc::clone(&last_used),
             ),
-            admission: Admission::new(limiter.clone(), Arc::clone(&policy), registry, settings.retry_jitter),
+            admission: Admission::new(
+                limiter.clone(),
+                Arc::clone(&policy),
+                registry,
+                settings.retry_jitter,
+                Arc::clone(&telemetry),
+            ),
             endpoint: HttpEndpoint::new(&engine, session_options(settings), shutdown.clone()),
             wording: Wording {
                 style: settings.refusal_style,
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
-            meter: Arc::new(Meter::new(Arc::clone(&usage))),
+            streams: Arc::clone(&streams),
+            meter: Arc::new(Meter::new(Arc::clone(&usage), Arc::clone(&telemetry))),
             draining: draining.clone(),
         };
         let explainer =
             Explainer { control: control.clone(), policy: Arc::clone(&policy), limiter: Some(limiter.clone()) };
+        let health = Health {
+            telemetry: Arc::clone(&telemetry),
+            policy: Arc::clone(&policy),
+            limiter: limiter.clone(),
+            streams,
+            draining: draining.clone(),
+            patience: health::patience(settings),
+        };
 
         let tasks = TaskTracker::new();
-        tasks.spawn(policy.follow(watch, shutdown.clone()));
+        tasks.spawn(policy.follow(watch, settings.reload_interval.0, shutdown.clone()));
+        if let Some(reload) = &settings_reload {
+            tasks.spawn(Arc::clone(reload).follow(shutdown.clone()));
+        }
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
         tasks.spawn(usage::write(Arc::clone(&usage), control.clone(), settings.keep(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
-        let (gate, explainer) = (Arc::new(gate), Arc::new(explainer));
+        tasks.spawn(keep_up(telemetry, shutdown.clone()));
+        let (gate, explainer, health) = (Arc::new(gate), Arc::new(explainer), Arc::new(health));
         let live = Arc::new(Live {
             explainer: Arc::clone(&explainer),
             usage,
@@ -111,12 +148,21 @@ impl House {
         let id = format!("{:016x}", rand::rng().random::<u64>());
         let bind = settings.bind.to_string();
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
-        Ok(Self { gate, engine, explainer, live, control, draining, shutdown, tasks })
+        tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
+        Ok(Self { gate, engine, explainer, health, live, settings_reload, control, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.
     pub(crate) async fn close(self) {
         self.draining.cancel();
+        let settled = async {
+            while self.explainer.in_flight() > 0 {
+                tokio::time::sleep(SETTLE_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE, settled).await.is_err() {
+            tracing::warn!(calls = self.explainer.in_flight(), "calls were cut off; they are not in the usage");
+        }
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;
@@ -134,6 +180,11 @@ fn session_options(settings: &Settings) -> Option<SessionOptions> {
     }
 }
 
+/// What every tool declares, by name in the registry's order.
+pub(super) fn declarations(registry: &Registry) -> Vec<(String, DeclaredText)> {
+    registry.iter().map(|(_, tool)| (tool.name().to_owned(), declared(tool))).collect()
+}
+
 fn declared(tool: &Tool) -> DeclaredText {
     tool.extensions().get::<Declared>().map(DeclaredText::from).unwrap_or_default()
 }
@@ -148,6 +199,14 @@ async fn register_tools(control: &Control, registry: &Registry) -> Result<(), Co
         declared_limits: JsonText::from(declared(tool).to_json()),
     });
     control.tools().register(&Actor::system("registry"), &definitions.collect::<Vec<_>>()).await
+}
+
+/// Histograms collect what was recorded until somebody counts it.
+async fn keep_up(telemetry: Arc<Telemetry>, shutdown: CancellationToken) {
+    while tokio::time::timeout(UPKEEP_EVERY, shutdown.cancelled()).await.is_err() {
+        telemetry.upkeep();
+        process::upkeep();
+    }
 }
 
 async fn sweep(limiter: Limiter, shutdown: CancellationToken) {

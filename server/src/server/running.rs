@@ -13,6 +13,7 @@ use crate::site::MCP_PATH;
 #[must_use = "a server that is dropped goes on serving; stop it or wait for it"]
 pub struct Running {
     pub(super) address: SocketAddr,
+    pub(super) metrics_address: Option<SocketAddr>,
     pub(super) accepting: JoinHandle<()>,
     pub(super) house: House,
 }
@@ -22,6 +23,12 @@ impl Running {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address that metrics are served on, if it is one of their own.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Where MCP is served.
@@ -48,6 +55,18 @@ impl Running {
         Arc::clone(&self.house.live) as Arc<dyn LiveView>
     }
 
+    /// Reads the limits of the settings again, and looks for changes in the database. What makes no sense changes nothing
+    /// and is logged.
+    pub async fn reload(&self) {
+        match &self.house.settings_reload {
+            Some(reload) => reload.reload().await,
+            None => tracing::info!("the settings come from no file: there is nothing to read again"),
+        }
+        if let Err(error) = self.house.explainer.policy.refresh().await {
+            tracing::error!(?error, "the policy could not be reloaded; the one in force stays");
+        }
+    }
+
     /// Stops: new calls are refused, running ones may end within `drain_timeout`, then everything is closed.
     pub async fn stop(self) {
         let Self { accepting, house, .. } = self;
@@ -58,16 +77,21 @@ impl Running {
         house.close().await;
     }
 
-    /// Serves until the process is told to stop (SIGTERM, Ctrl-C), then [stops](Self::stop).
+    /// Serves until the process is told to stop (SIGTERM, Ctrl-C), then [stops](Self::stop). SIGHUP reads the limits of
+    /// the settings again.
     ///
     /// # Errors
     /// When the signals cannot be listened for.
     pub async fn until_signal(self) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        let mut hang_up = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                interrupted = tokio::signal::ctrl_c() => break interrupted?,
+                _ = hang_up.recv() => self.reload().await,
+            }
         }
         tracing::info!("stopping");
         self.stop().await;

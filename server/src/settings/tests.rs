@@ -6,7 +6,7 @@ fn read(file: &str, dotenv: &[(&str, &str)], environment: &[(&str, &str)]) -> Re
     std::fs::write(&path, file).expect("the file is written");
     let owned =
         |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect::<Vec<_>>();
-    Settings::read(None, &path, owned(dotenv), owned(environment), &Overrides::default())
+    sources::read(None, &path, owned(dotenv), owned(environment), &Overrides::default())
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn an_error_in_dotenv_does_not_repeat_the_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(".env");
     std::fs::write(&path, "SLUICEGATE_DATABASE_URL=postgres://u:hunter2@x y z\n").expect("the file is written");
-    let error = dotenv(&path).expect_err("unquoted spaces").to_string();
+    let error = sources::dotenv(&path).expect_err("unquoted spaces").to_string();
     assert!(error.contains("quote values") && !error.contains("hunter2"), "{error}");
-    assert!(dotenv(&folder.path().join("none")).expect("no file is no error").is_empty());
+    assert!(sources::dotenv(&folder.path().join("none")).expect("no file is no error").is_empty());
 }
 
 #[test]

@@ -28,6 +28,16 @@ pub enum SessionMode {
     Memory,
 }
 
+/// The field in which proxies say whom they speak for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyHeader {
+    /// `X-Forwarded-For`, the custom of most proxies.
+    XForwardedFor,
+    /// `Forwarded`, RFC 7239.
+    Forwarded,
+}
+
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -107,6 +107,29 @@ on_both! {
         assert_eq!(kind(&again), "not found");
     }
 
+    async fn an_observed_limit_stands_beside_the_enforced_one(store: &Store) {
+        let tenant = store.tenant("acme").await.id;
+        let target = Target::Tenant { tenant };
+        let enforced = set(store, NewLimit::rate(target.clone(), "100/min")).await;
+        let observe = |quotas| NewLimit { mode: Mode::Observe, ..NewLimit::rate(target.clone(), quotas) };
+        let first = set(store, observe("50/min")).await;
+        let second = set(store, observe("60/min")).await;
+        assert_eq!(second.id, first.id);
+        let mut listed = list(store, LimitFilter::All).await;
+        listed.sort_by_key(|entry| entry.id);
+        assert_eq!(listed, [enforced.clone(), second]);
+        let limits = store.control.limits();
+        let one_by_one = PageRequest::first(1);
+        let page = limits.list(&store.root, &LimitFilter::All, &one_by_one).await.unwrap();
+        let rest = PageRequest { after: page.next.clone(), ..one_by_one };
+        assert_eq!(limits.list(&store.root, &LimitFilter::All, &rest).await.unwrap().items.len(), 1);
+
+        limits.unset_mode(&store.root, &target, LimitKindName::Rate, Mode::Observe).await.unwrap();
+        assert_eq!(list(store, LimitFilter::All).await, [enforced]);
+        limits.unset(&store.root, &target, LimitKindName::Rate).await.unwrap();
+        assert!(list(store, LimitFilter::All).await.is_empty());
+    }
+
     async fn a_bad_text_is_refused_with_the_message_of_the_limit_parser(store: &Store) {
         for text in ["", "0/s", "10/fortnight", "ten/s", "1.5/s", "10/s, oops"] {
             let error = store.control.limits().set(&store.root, &NewLimit::rate(Target::Server, text)).await;

@@ -258,6 +258,36 @@ fn a_cap_holds_in_every_place_and_slots_come_back() {
 }
 
 #[test]
+fn an_observed_rate_that_is_taken_away_leaves_the_enforced_one_as_it_was() {
+    let world = World::new();
+    let enforced = bucket(Place::Agent, "5/min");
+    let observed = RateRule { mode: Mode::Observe, ordinal: 8, ..window(Place::Agent, "50/min") };
+    let (with, without) = (rules(vec![enforced, observed], vec![]), rules(vec![enforced], vec![]));
+    let used = |rules: &Rules| world.limiter.inspect(&world.call(rules))[0].used;
+    for _ in 0..5 {
+        drop(world.admit(&with).expect("within the limit"));
+    }
+    world.mock.increment(Duration::from_secs(48));
+    assert_eq!((used(&with), used(&without)), (1, 1), "the window still holds all five");
+    drop(world.admit(&without).expect("within the limit"));
+    assert_eq!(used(&without), 2);
+    drop(world.admit(&with).expect("within the limit"));
+    assert_eq!((used(&with), used(&without)), (3, 3));
+}
+
+#[test]
+fn slots_are_summed_by_the_scope_of_their_caps() {
+    let world = World::new();
+    let places = [Place::Server, Place::ServerTool, Place::Tenant, Place::Agent, Place::AgentKey, Place::AgentTool];
+    let rules = rules(vec![], places.map(|place| cap(place, "5")).to_vec());
+    let held = [world.admit(&rules).expect("there is room"), world.admit(&rules).expect("there is room")];
+    let sums = |per_call: [u64; 4]| per_call.map(|slots| slots * held.len() as u64);
+    assert_eq!(world.limiter.slots_taken().map(|(_, taken)| taken), sums([1, 1, 2, 2]));
+    drop(held);
+    assert_eq!(world.limiter.slots_taken().map(|(_, taken)| taken), [0; 4]);
+}
+
+#[test]
 fn a_call_without_caps_holds_an_empty_permit() {
     let world = World::new();
     let admission = world.admit(&rules(vec![bucket(Place::Agent, "1/s")], vec![])).expect("a call");

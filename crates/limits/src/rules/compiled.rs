@@ -167,6 +167,12 @@ pub(crate) fn slot_key(place: Place, who: &Identity) -> u64 {
     KeyMask::new(place, 0).key(who)
 }
 
+/// The place whose slots are counted under a key of [`slot_key`].
+pub(crate) fn place_of_slots(key: u64) -> Option<Place> {
+    let place = usize::try_from(key >> 4 & 0xf).ok()?.checked_sub(1)?;
+    Place::ALL.get(place).copied()
+}
+
 /// The ids of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
@@ -222,6 +228,14 @@ fn fingerprint(kind: Kind, capacity: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_place_of_a_slot_can_be_read_from_its_key() {
+        for place in Place::ALL {
+            let key = slot_key(place, &Identity { agent: u32::MAX, key: u32::MAX, tool: (1 << 24) - 1 });
+            assert_eq!(place_of_slots(key), Some(place));
+        }
+    }
 
     #[test]
     fn a_place_uses_exactly_the_ids_it_names() {

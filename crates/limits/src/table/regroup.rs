@@ -120,9 +120,11 @@ impl Table {
 fn successor(group: &Group<'_>, rates: &[CompiledRate], rate: &CompiledRate, now: u64) -> Option<Cell> {
     let heir =
         |ordinal: usize| rates.iter().find(|other| other.place == rate.place && usize::from(other.ordinal) == ordinal);
+    // What was only observed never decides about what is enforced.
+    let reachable = if rate.observe { ORDINALS } else { usize::from(Rules::OBSERVED_ORDINALS) };
     // A state is free if its quota is gone from its ordinal.
     let states = || {
-        group.iter().enumerate().filter_map(|(ordinal, cell)| {
+        group.iter().take(reachable).enumerate().filter_map(|(ordinal, cell)| {
             let cell = (*cell)?;
             let is_free = heir(ordinal).is_none_or(|heir| heir.window_tag != cell.window_tag());
             Some((ordinal == usize::from(rate.ordinal), is_free, cell))

@@ -123,7 +123,7 @@ impl Bench {
     fn by_rmcp(&self, sent: &Sent) -> Option<Seen> {
         let mut request = sent.request()?.map(|()| Full::from(sent.body.clone()));
         let owner = Owner { group: "g".into(), member: "m".into() };
-        let visit = Visit { visible: Visible::new(|_| true), owner, request_id: "req-1".into() };
+        let visit = Visit { visible: Visible::new(|_| true), owner, request_id: "req-1".into(), ends: None };
         request.extensions_mut().insert(visit);
         if let Some(passage) = self.passage(&Envelope::read(&sent.body)) {
             request.extensions_mut().insert(passage);
