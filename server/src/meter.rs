@@ -71,7 +71,7 @@ impl Meter {
         let series = self.series(served.principal.who, limits);
         series.served(outcome, latency, !would_throttle.is_empty(), attempts);
         let caller = &served.principal.caller;
-        self.telemetry.served(caller, limits, outcome, latency, would_throttle);
+        self.telemetry.served(caller, limits, outcome, latency, would_throttle, attempts);
         tracing::debug!(
             target: "sluicegate::call",
             tenant = caller.tenant(),
