@@ -70,8 +70,11 @@ impl Meter {
         let Served { limits, outcome, latency, would_throttle, attempts, .. } = *served;
         let series = self.series(served.principal.who, limits);
         series.served(outcome, latency, !would_throttle.is_empty(), attempts);
+        if let (Some(_), Some(attempts)) = (&limits.tool, attempts) {
+            self.telemetry.got_through(attempts);
+        }
         let caller = &served.principal.caller;
-        self.telemetry.served(caller, limits, outcome, latency, would_throttle, attempts);
+        self.telemetry.served(caller, limits, outcome, latency, would_throttle);
         tracing::debug!(
             target: "sluicegate::call",
             tenant = caller.tenant(),

@@ -34,7 +34,7 @@ const HELP: &[(&str, Kind, &str)] = &[
     ("sluicegate_refused_total", Kind::Counter, "Requests that were refused for another reason than a limit."),
     ("sluicegate_admission_seconds", Kind::Histogram, "Time spent deciding whether a request is admitted."),
     ("sluicegate_call_seconds", Kind::Histogram, "Time from the arrival of a call to the end of its tool's work."),
-    ("sluicegate_retry_attempts", Kind::Histogram, "Attempts until a call got through."),
+    ("sluicegate_retry_attempts", Kind::Histogram, "Attempts until a call got through that was throttled before."),
     ("sluicegate_policy_age_seconds", Kind::Gauge, "Time since the policy in force was last known to be the newest."),
     (
         "sluicegate_policy_reloads_total",
@@ -122,8 +122,8 @@ impl Telemetry {
             handle: recorder.handle(),
             clock: quanta::Clock::new(),
             admission: recorder.register_histogram(&Key::from_name("sluicegate_admission_seconds"), &METADATA),
-            latency: latency.collect(),
             attempts: recorder.register_histogram(&Key::from_name("sluicegate_retry_attempts"), &METADATA),
+            latency: latency.collect(),
             labels: Labels::new(series),
             refused: Refusal::REASONS.iter().map(refused).collect(),
             reloads: ["ok", "failed", "invalid"].map(reload),
@@ -150,8 +150,12 @@ impl Telemetry {
         self.admission.record(Duration::from_nanos(ns).as_secs_f64());
     }
 
-    /// A request that was admitted has ended, response body included. `attempts` is with which one it got through, if that
-    /// is known.
+    /// A call got through that was throttled before, or whose caller counts its attempts.
+    pub(crate) fn got_through(&self, attempts: u32) {
+        self.attempts.record(f64::from(attempts));
+    }
+
+    /// A request that was admitted has ended, response body included.
     pub(crate) fn served(
         &self,
         caller: &Caller,
@@ -159,12 +163,8 @@ impl Telemetry {
         outcome: Option<Outcome>,
         latency: Duration,
         would_throttle: RuleSet,
-        attempts: Option<u32>,
     ) {
         self.would_throttle(caller, limits, would_throttle);
-        if let (Asked::Tool(_), Some(attempts)) = (limits.asked, attempts) {
-            self.attempts.record(f64::from(attempts));
-        }
         let outcome = match (limits.asked, outcome) {
             (Asked::Tool(tool), Some(outcome)) => {
                 self.latency_of(tool).record(latency.as_secs_f64());

@@ -41,8 +41,8 @@ async fn rate_of(database: &Database, tool: &str) -> Value {
     let question = ["limit", "explain", "--tenant", "acme", "--agent", "u-42", "--tool", tool];
     let explained = json_of(database, &question).await;
     assert_eq!(explained["live"], true);
-    let limits = explained["limits"].as_array().expect("a list").iter();
-    limits.filter(|limit| limit["scope"] == "tool" && limit["kind"] == "rate").next().expect("a rate").clone()
+    let mut limits = explained["limits"].as_array().expect("a list").iter();
+    limits.find(|limit| limit["scope"] == "tool" && limit["kind"] == "rate").expect("a rate").clone()
 }
 
 async fn until_rate(database: &Database, tool: &str, text: &str) -> Value {

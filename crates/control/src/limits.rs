@@ -207,7 +207,7 @@ pub(crate) async fn set(change: &mut Change<'_>, new: &NewLimit) -> Result<Limit
             tools::check_known(&mut change.tx, tool).await?;
         }
     }
-    let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
+    let before = of_target(&mut change.tx, &new.target, kind.name(), new.mode).await?;
     let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
     let replaced = if new.expires_at.is_some() {
         temporary.first()

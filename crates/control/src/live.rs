@@ -109,6 +109,9 @@ pub enum ExplainedSource {
     Config {
         /// Its name.
         setting: String,
+        /// Who set it: `default`, `sluicegate.toml`, `.env`, `environment` or `command line`.
+        #[serde(default)]
+        source: String,
     },
     /// An entry of the database.
     Override {

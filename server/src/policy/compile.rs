@@ -119,7 +119,7 @@ impl CallLimits {
                         ordinal,
                         limit: *limit,
                         mode,
-                    }))
+                    }));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use sluicegate_control::{
     Actor, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitUsage,
     Question, Shadowed, TenantRef, WallClock,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sluicegate_control::{Control, Grain, ManualClock, Options, Period, TenantRef, UsageRange, UsageScope};
-use sluicegate_limits::{Scope, Wait};
+use sluicegate_limits::{RuleSet, Scope, Wait};
 use sluicegate_mcp::Outcome;
 
 use super::writer::Writer;
@@ -25,6 +25,7 @@ fn throttled(wait_ms: u64) -> Refusal {
         remaining: 0,
         wait: Some(Wait::exact(wait_ms * 1_000_000)),
         fields: Fields::default(),
+        would_throttle: RuleSet::default(),
     }))
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use sluicegate_limits::Mode;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, Agent, AgentRef};
@@ -220,7 +221,7 @@ async fn settle_limits(
     wanted: &[LimitDocument],
     target: impl Fn(&LimitDocument) -> Target,
 ) -> Result<(), ControlError> {
-    let mut slots = BTreeSet::<(String, &str, bool)>::new();
+    let mut slots = BTreeSet::<(String, &str, Mode, bool)>::new();
     // Lasting ones first: to set one ends the temporary one over it.
     let mut ordered: Vec<_> = wanted.iter().collect();
     ordered.sort_by_key(|limit| limit.expires_at.is_some());
@@ -232,7 +233,7 @@ async fn settle_limits(
         }
         let new = document.new_limit(target(document))?;
         let kind = new.value.check(&new.target)?;
-        let slot = (new.target.to_string(), kind.name().as_str(), new.expires_at.is_some());
+        let slot = (new.target.to_string(), kind.name().as_str(), new.mode, new.expires_at.is_some());
         if !slots.insert(slot) {
             let message = format!("the document has two {} limits of {}", kind.name(), new.target);
             return Err(ControlError::invalid("limits", &new.target, &message));
@@ -251,12 +252,12 @@ async fn settle_limits(
     for entry in present {
         let temporary = entry.expires_at.is_some();
         let kind: LimitKindName = entry.kind.name();
-        let listed = slots.contains(&(entry.target.to_string(), kind.as_str(), temporary));
+        let listed = slots.contains(&(entry.target.to_string(), kind.as_str(), entry.mode, temporary));
         if listed || !entry.is_in_force(change.now) {
             continue;
         }
         // It may be gone by now: a lasting one was set in its place.
-        let still = limits::of_target(&mut change.tx, &entry.target, kind).await?;
+        let still = limits::of_target(&mut change.tx, &entry.target, kind, entry.mode).await?;
         if still.iter().any(|other| other.id == entry.id) {
             limits::remove(change, &entry).await?;
         }
