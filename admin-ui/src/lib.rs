@@ -1,0 +1,1 @@
+//! The operator's panel of Sluicegate: server-rendered pages that work without scripts.
