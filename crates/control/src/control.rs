@@ -21,6 +21,7 @@ use crate::plans::Plans;
 use crate::policy::{Policy, Revision};
 use crate::tenants::Tenants;
 use crate::tools::Tools;
+use crate::usage::Usage;
 use crate::watch::PolicyWatch;
 
 /// How a [`Control`] behaves.
@@ -124,6 +125,11 @@ impl Control {
     /// Use cases on the registry of tools.
     pub const fn tools(&self) -> Tools<'_> {
         Tools { control: self }
+    }
+
+    /// Use cases on usage.
+    pub const fn usage(&self) -> Usage<'_> {
+        Usage { control: self }
     }
 
     /// Use cases on the audit log.

@@ -94,6 +94,7 @@ mod tenants;
 mod text;
 mod tool_glob;
 mod tools;
+mod usage;
 mod watch;
 
 pub use actor::{Actor, Reach, Role};
@@ -116,4 +117,9 @@ pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
 pub use tools::{Tool, ToolDefinition, Tools};
+pub use usage::{
+    ATTEMPT_BOUNDS, AgentLabel, Counts, Grain, LATENCY_BOUNDS_MS, MatrixQuery, MatrixRow, Period, Retention, Runaway,
+    RunawayRule, ThrottleCell, ThrottleMatrix, ToolColumn, ToolUsage, Totals, Usage, UsageBatch, UsagePoint,
+    UsageRange, UsageRow, UsageScope,
+};
 pub use watch::PolicyWatch;

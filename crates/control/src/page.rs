@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serializer;
+
 use crate::error::ControlError;
 
 /// Which page of a list to read.
@@ -58,6 +60,14 @@ impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Sort keys are names and ids; none has a line break.
         f.write_str(&hex::encode(self.0.join("\n")))
+    }
+}
+
+/// Writes a cursor as its text.
+pub(crate) fn as_text<S: Serializer>(cursor: &Option<Cursor>, serializer: S) -> Result<S::Ok, S::Error> {
+    match cursor {
+        Some(cursor) => serializer.collect_str(cursor),
+        None => serializer.serialize_none(),
     }
 }
 
