@@ -1,11 +1,13 @@
 //! Who acts, and what they may do.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::db::text_column;
 use crate::error::ControlError;
-use crate::ids::TenantId;
+use crate::ids::{TenantId, UserId};
 
 /// What an actor may do, least first: each role may do all that the ones before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,13 +21,43 @@ pub enum Role {
     Owner,
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Role {
+    /// All of them, least first.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Owner];
+
+    /// The word, as it is stored and shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Viewer => "viewer",
             Self::Operator => "operator",
             Self::Owner => "owner",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = ControlError;
+
+    fn from_str(text: &str) -> Result<Self, ControlError> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            let message = format!("role {text:?} is none of viewer, operator and owner");
+            ControlError::invalid("role", text, &message)
         })
+    }
+}
+
+text_column!(Role);
+
+impl Reach {
+    /// Inside this tenant, or in the whole server when there is none.
+    pub(crate) fn of(tenant: Option<TenantId>) -> Self {
+        tenant.map_or(Self::Global, Self::Tenant)
     }
 }
 
@@ -45,6 +77,7 @@ pub struct Actor {
     label: String,
     role: Role,
     reach: Reach,
+    user: Option<UserId>,
     address: Option<String>,
     request_id: Option<String>,
 }
@@ -61,14 +94,25 @@ impl Actor {
         Self::new("system", part, Role::Owner, Reach::Global)
     }
 
-    /// A person who has signed in.
+    /// A person who has signed in; see [`AdminUser::actor`](crate::AdminUser::actor).
     pub fn user(name: &str, role: Role, reach: Reach) -> Self {
         Self::new("user", name, role, reach)
     }
 
+    /// Names the account, whose own sessions this actor may list and end.
+    pub(crate) fn with_account(mut self, user: UserId) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// A program that presents an admin token, by the token's name.
+    pub fn token(name: &str, role: Role, reach: Reach) -> Self {
+        Self::new("token", name, role, reach)
+    }
+
     fn new(kind: &str, name: &str, role: Role, reach: Reach) -> Self {
         let label = one_line(&format!("{kind}:{name}"));
-        Self { label, role, reach, address: None, request_id: None }
+        Self { label, role, reach, user: None, address: None, request_id: None }
     }
 
     /// Adds where a request came from, for the audit log.
@@ -84,6 +128,32 @@ impl Actor {
         &self.label
     }
 
+    /// What the actor may do.
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Where it may do that.
+    pub const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Whether the role is at least this one, inside the actor's reach. For pages that leave out what they cannot do;
+    /// the use cases decide for themselves.
+    pub fn may(&self, needed: Role) -> bool {
+        self.role >= needed
+    }
+
+    /// Whether the role is at least this one in the whole server.
+    pub fn may_globally(&self, needed: Role) -> bool {
+        self.role >= needed && self.confined_to().is_none()
+    }
+
+    /// The account of a person who has signed in.
+    pub const fn user_id(&self) -> Option<UserId> {
+        self.user
+    }
+
     pub(crate) fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
@@ -93,7 +163,7 @@ impl Actor {
     }
 
     /// The tenant the actor is confined to.
-    pub(crate) const fn confined_to(&self) -> Option<TenantId> {
+    pub const fn confined_to(&self) -> Option<TenantId> {
         match self.reach {
             Reach::Global => None,
             Reach::Tenant(tenant) => Some(tenant),
@@ -107,7 +177,7 @@ impl Actor {
 
     /// Refuses an actor without at least this role.
     pub(crate) fn require(&self, needed: Role) -> Result<(), ControlError> {
-        if self.role >= needed {
+        if self.may(needed) {
             return Ok(());
         }
         Err(ControlError::Forbidden { actor: self.label.clone(), needed, global: false })
@@ -115,7 +185,7 @@ impl Actor {
 
     /// Refuses an actor without at least this role in the whole server.
     pub(crate) fn require_global(&self, needed: Role) -> Result<(), ControlError> {
-        if self.role >= needed && self.confined_to().is_none() {
+        if self.may_globally(needed) {
             return Ok(());
         }
         Err(ControlError::Forbidden { actor: self.label.clone(), needed, global: true })

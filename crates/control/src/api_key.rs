@@ -13,8 +13,6 @@
 //! from a wrong one without asking the database. CRC-32 finds every change within 32
 //! neighbouring bits, so no change of a single character passes.
 
-mod base62;
-
 use std::fmt;
 
 use rand::{CryptoRng, RngExt};
@@ -22,6 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::base62;
 use crate::ids::KeyId;
 
 const ID_LENGTH: usize = 22;

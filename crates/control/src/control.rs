@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::actor::Actor;
+use crate::admins::{AdminTokens, Sessions, Setup, Users};
 use crate::agents::Agents;
 use crate::audit::Audit;
 use crate::change::Change;
@@ -14,6 +15,7 @@ use crate::clock::WallClock;
 use crate::credentials::Credentials;
 use crate::db::{Db, Transaction};
 use crate::error::ControlError;
+use crate::events::Events;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::migrations::MigrationStatus;
@@ -130,6 +132,31 @@ impl Control {
     /// Use cases on usage.
     pub const fn usage(&self) -> Usage<'_> {
         Usage { control: self }
+    }
+
+    /// Use cases on events.
+    pub const fn events(&self) -> Events<'_> {
+        Events { control: self }
+    }
+
+    /// Use cases on people who administer.
+    pub const fn users(&self) -> Users<'_> {
+        Users { control: self }
+    }
+
+    /// Use cases on admin tokens.
+    pub const fn admin_tokens(&self) -> AdminTokens<'_> {
+        AdminTokens { control: self }
+    }
+
+    /// Use cases on sessions.
+    pub const fn sessions(&self) -> Sessions<'_> {
+        Sessions { control: self }
+    }
+
+    /// Use cases on the first set-up.
+    pub const fn setup(&self) -> Setup<'_> {
+        Setup { control: self }
     }
 
     /// Use cases on the audit log.

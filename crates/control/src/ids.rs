@@ -100,6 +100,12 @@ id!(KeyId, "key_", "an API key");
 id!(PlanId, "pln_", "a plan");
 id!(LimitId, "lim_", "a limit");
 id!(AuditId, "aud_", "an audit entry");
+id!(EventId, "evt_", "an event");
+id!(UserId, "usr_", "an admin user");
+id!(AdminTokenId, "tok_", "an admin token");
+id!(SessionId, "ses_", "a session");
+id!(AlertRuleId, "rul_", "an alert rule");
+id!(AlertId, "alr_", "an alert");
 
 impl KeyId {
     /// The 128 bits that the text of an API key carries in base62.

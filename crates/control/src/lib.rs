@@ -72,19 +72,23 @@
 //! them under a lock.
 
 mod actor;
+mod admins;
 mod agents;
 mod api_key;
 mod audit;
+mod base62;
 mod change;
 mod clock;
 mod control;
 mod credentials;
 mod db;
 mod error;
+mod events;
 mod ids;
 mod json;
 mod keys;
 mod limits;
+mod live;
 mod migrations;
 mod page;
 mod plans;
@@ -98,6 +102,10 @@ mod usage;
 mod watch;
 
 pub use actor::{Actor, Reach, Role};
+pub use admins::{
+    AdminToken, AdminTokens, AdminUser, MintedToken, NewToken, NewUser, Session, SessionState, Sessions, Setup,
+    ShownOnce, UserRef, Users,
+};
 pub use agents::{Agent, AgentRef, Agents, Origin, Sighting, SightingReport};
 pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
 pub use audit::{Audit, AuditEntry, AuditVerdict};
@@ -105,10 +113,18 @@ pub use clock::{ManualClock, WallClock};
 pub use control::{Control, Options};
 pub use credentials::{Credential, Credentials};
 pub use error::ControlError;
-pub use ids::{AgentId, AuditId, IdError, KeyId, LimitId, PlanId, TenantId};
+pub use events::{Event, EventFilter, EventKind, Events, NewEvent};
+pub use ids::{
+    AdminTokenId, AgentId, AlertId, AlertRuleId, AuditId, EventId, IdError, KeyId, LimitId, PlanId, SessionId,
+    TenantId, UserId,
+};
 pub use json::JsonText;
 pub use keys::{KeyRecord, KeyScopes, KeyStatus, Keys, MintedKey, NewKey, Overlap};
 pub use limits::{LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Target};
+pub use live::{
+    Answer, EngineHealth, ExplainedLimit, ExplainedSource, Explanation, Health, LimitUsage, LiveView, PolicyHealth,
+    Question, Shadowed, UsageHealth,
+};
 pub use migrations::MigrationStatus;
 pub use page::{Cursor, Page, PageRequest};
 pub use plans::{Plan, PlanRef, Plans};

@@ -4,7 +4,7 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 /// Writes `value` with leading zeros. A width too small for the value drops digits,
 /// so callers pass the width of the type: 22 for 128 bits, 6 for 32 bits.
-pub(super) fn encode<const WIDTH: usize>(mut value: u128) -> [u8; WIDTH] {
+pub(crate) fn encode<const WIDTH: usize>(mut value: u128) -> [u8; WIDTH] {
     let mut text = [b'0'; WIDTH];
     for digit in text.iter_mut().rev() {
         *digit = ALPHABET[(value % 62) as usize];
@@ -14,7 +14,7 @@ pub(super) fn encode<const WIDTH: usize>(mut value: u128) -> [u8; WIDTH] {
 }
 
 /// Reads what [`encode`] wrote; `None` for other characters and for an overflow.
-pub(super) fn decode(text: &str) -> Option<u128> {
+pub(crate) fn decode(text: &str) -> Option<u128> {
     text.bytes().try_fold(0_u128, |value, byte| {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
