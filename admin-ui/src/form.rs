@@ -72,7 +72,8 @@ impl Errors {
     }
 
     /// Messages about fields that this form does not show, and about the form as a whole.
-    pub(crate) fn others(&self, shown: &[&str]) -> Vec<&str> {
+    pub(crate) fn others<'s>(&self, shown: impl AsRef<[&'s str]>) -> Vec<&str> {
+        let shown = shown.as_ref();
         self.0.iter().filter(|(field, _)| !shown.contains(*field)).map(|(_, message)| message.as_str()).collect()
     }
 }

@@ -10,7 +10,7 @@ pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src
      img-src 'self' data:; connect-src 'self'; font-src 'self'; form-action 'self'; frame-ancestors 'none'; \
      base-uri 'none'";
 
-const FIXED: &[(HeaderName, &str)] = &[
+static FIXED: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "same-origin"),
@@ -28,7 +28,7 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     let by_tls = request.headers().get("x-forwarded-proto").is_some_and(|proto| proto == "https");
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    for (name, value) in FIXED {
+    for (name, value) in &FIXED {
         headers.insert(name, HeaderValue::from_static(value));
     }
     if by_tls {

@@ -54,6 +54,29 @@ pub(crate) fn url_part(text: &str) -> String {
     encoded
 }
 
+/// The numbers that templates show, by value and by reference. What is larger than `i64` is shown as its largest.
+pub(crate) trait Whole {
+    fn whole(self) -> i64;
+}
+
+macro_rules! whole {
+    ($($number:ty),+) => {
+        $(impl Whole for $number {
+            fn whole(self) -> i64 {
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        }
+
+        impl Whole for &$number {
+            fn whole(self) -> i64 {
+                (*self).whole()
+            }
+        })+
+    };
+}
+
+whole!(i64, u64, usize, i32, u32);
+
 /// A whole number with a comma between thousands.
 pub(crate) fn thousands(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();

@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 
-use sluicegate_control::{Reach, Role};
+use sluicegate_control::{AgentLabel, Counts, KeyRecord, KeyStatus, Reach, Role};
 
 use crate::assets;
 use crate::icons;
 use crate::language::Language;
-use crate::markup::{self, Markup};
+use crate::markup::{self, Markup, Whole};
 use crate::visit::Me;
 
 /// How the panel looks.
@@ -141,24 +141,24 @@ impl Page {
         assets::url(name)
     }
 
-    pub(crate) fn num(&self, number: impl TryInto<i64>) -> String {
-        markup::thousands(number.try_into().unwrap_or(i64::MAX))
+    pub(crate) fn num(&self, number: impl Whole) -> String {
+        markup::thousands(number.whole())
     }
 
-    pub(crate) fn percent(&self, part: impl TryInto<i64>, whole: impl TryInto<i64>) -> String {
-        markup::percent(part.try_into().unwrap_or(i64::MAX), whole.try_into().unwrap_or(i64::MAX))
+    pub(crate) fn percent(&self, part: impl Whole, whole: impl Whole) -> String {
+        markup::percent(part.whole(), whole.whole())
     }
 
-    pub(crate) fn meter(&self, part: impl TryInto<i64>, whole: impl TryInto<i64>) -> Markup {
-        markup::meter(part.try_into().unwrap_or(i64::MAX), whole.try_into().unwrap_or(i64::MAX))
+    pub(crate) fn meter(&self, part: impl Whole, whole: impl Whole) -> Markup {
+        markup::meter(part.whole(), whole.whole())
     }
 
-    pub(crate) fn micros(&self, micros: impl TryInto<i64>) -> String {
-        markup::duration(micros.try_into().unwrap_or(i64::MAX))
+    pub(crate) fn micros(&self, micros: impl Whole) -> String {
+        markup::duration(micros.whole())
     }
 
-    pub(crate) fn millis(&self, ms: impl TryInto<i64>) -> String {
-        markup::duration(ms.try_into().unwrap_or(i64::MAX).saturating_mul(1_000))
+    pub(crate) fn millis(&self, ms: impl Whole) -> String {
+        markup::duration(ms.whole().saturating_mul(1_000))
     }
 
     /// A moment with its date.
@@ -204,6 +204,62 @@ impl Page {
             (self.t(heading), places.iter().filter(|place| everywhere || !place.global).collect())
         });
         parts.collect()
+    }
+
+    /// The time that a share (in percent) of the served calls did not exceed.
+    pub(crate) fn quantile(&self, counts: &Counts, percent: u8) -> String {
+        match counts.latency_quantile_ms(f64::from(percent) / 100.0) {
+            Some(ms) => markup::duration((ms * 1_000.0) as i64),
+            None => "–".to_owned(),
+        }
+    }
+
+    /// Whether a key opens anything, and whether it soon will not.
+    pub(crate) fn key_status(&self, key: &KeyRecord) -> Markup {
+        const SOON_MS: i64 = 14 * 24 * 60 * 60 * 1_000;
+        let status = key.status(self.now);
+        match status {
+            KeyStatus::Active if key.expires_at.is_some_and(|end| end - self.now < SOON_MS) => {
+                self.badge("warn", self.t("keys.expiring"))
+            }
+            KeyStatus::Active => self.badge("ok", self.word("status", status)),
+            KeyStatus::Expired | KeyStatus::Revoked => self.badge("", self.word("status", status)),
+        }
+    }
+
+    pub(crate) fn opens(&self, key: &KeyRecord) -> bool {
+        key.status(self.now) == KeyStatus::Active
+    }
+
+    /// An agent with its tenant, as a link while both exist.
+    pub(crate) fn caller_link(&self, caller: &AgentLabel) -> Markup {
+        let name = self.caller(caller);
+        match (&caller.tenant_slug, caller.agent) {
+            (Some(tenant), Some(agent)) if caller.agent_name.is_some() => Markup::trusted(format!(
+                "<a href=\"/admin/tenants/{tenant}/agents/{agent}\">{}</a><span class=\"sub\">{}</span>",
+                markup::escape(&name),
+                markup::escape(tenant),
+            )),
+            (tenant, _) => Markup::trusted(format!(
+                "{}<span class=\"sub\">{}</span>",
+                markup::escape(&name),
+                markup::escape(tenant.as_deref().unwrap_or_default()),
+            )),
+        }
+    }
+
+    /// What to call whoever called.
+    pub(crate) fn caller(&self, caller: &AgentLabel) -> String {
+        match (&caller.agent_name, caller.agent) {
+            (Some(name), _) => name.clone(),
+            (None, Some(_)) => self.t("agents.deleted").to_owned(),
+            (None, None) => self.t("agents.nobody").to_owned(),
+        }
+    }
+
+    /// A part of a URL.
+    pub(crate) fn url(&self, text: &str) -> String {
+        markup::url_part(text)
     }
 
     /// Whether the reader may change things.

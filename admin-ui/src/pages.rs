@@ -4,6 +4,9 @@ use sluicegate_control::{ControlError, Cursor, PageRequest};
 
 use crate::markup::url_part;
 
+pub(crate) mod agents;
+pub(crate) mod ranges;
+pub(crate) mod sign_in;
 pub(crate) mod tenants;
 
 /// How many rows a page of a list has.

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
-use sluicegate_control::{Actor, AdminUserId, Reach, Role};
+use sluicegate_control::{Actor, AdminUser, Reach, Role, UserId};
 use tower_sessions::Session;
 
 use crate::Shared;
@@ -25,10 +25,18 @@ const FLASH: &str = "flash";
 /// Who has signed in.
 #[derive(Clone, Debug)]
 pub(crate) struct Me {
-    pub(crate) id: AdminUserId,
+    pub(crate) id: UserId,
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) reach: Reach,
+    actor: Actor,
+}
+
+impl From<AdminUser> for Me {
+    fn from(user: AdminUser) -> Self {
+        let actor = user.actor();
+        Self { id: user.id, name: user.name, role: user.role, reach: actor.reach(), actor }
+    }
 }
 
 impl Me {
@@ -52,15 +60,16 @@ pub(crate) struct Visit {
 pub(crate) async fn identify(
     State(panel): State<Shared>,
     session: Session,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
-    let visit = match Visit::of(&panel, session, &request).await {
+    let (mut parts, body) = request.into_parts();
+    let visit = match Visit::of(&panel, session, &parts).await {
         Ok(visit) => visit,
         Err(fault) => return fault.into_response(),
     };
-    request.extensions_mut().insert(visit.clone());
-    let response = next.run(request).await;
+    parts.extensions.insert(visit.clone());
+    let response = next.run(Request::from_parts(parts, body)).await;
     explain(&visit, response)
 }
 
@@ -95,17 +104,17 @@ struct FaultPage<'a> {
 }
 
 impl Visit {
-    async fn of(panel: &Shared, session: Session, request: &Request) -> Result<Self, Fault> {
-        let headers = request.headers();
-        let me = match session.get::<AdminUserId>(USER).await? {
-            Some(id) => panel.who(id).await?,
+    async fn of(panel: &Shared, session: Session, request: &Parts) -> Result<Self, Fault> {
+        let headers = &request.headers;
+        let me = match session.get::<UserId>(USER).await? {
+            Some(id) => panel.control.users().active(id).await?.map(Me::from),
             None => None,
         };
-        let flash = match (&me, request.method()) {
+        let flash = match (&me, &request.method) {
             (Some(_), &Method::GET) if session.get_value(FLASH).await?.is_some() => session.remove(FLASH).await?,
             _ => None,
         };
-        let path = request.uri().path_and_query().map_or("/admin", http::uri::PathAndQuery::as_str);
+        let path = request.uri.path_and_query().map_or("/admin", http::uri::PathAndQuery::as_str);
         let page = Page {
             language: cookie(headers, LANGUAGE_COOKIE)
                 .and_then(Language::from_tag)
@@ -117,7 +126,7 @@ impl Visit {
             here: path.to_owned(),
             section: "",
         };
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let peer = request.extensions.get::<ConnectInfo<SocketAddr>>();
         let user_agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         Ok(Self {
             page,
@@ -199,8 +208,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
             let back = if parts.method == Method::GET { visit.page.here.as_str() } else { "/admin" };
             return Err(Redirect::to(&format!("/admin/sign-in?next={}", url_part(back))).into_response());
         };
-        let actor = Actor::user(&me.name, me.role, me.reach)
-            .with_request(visit.address.clone(), Some(visit.request_id.clone()));
+        let actor = me.actor.clone().with_request(visit.address.clone(), Some(visit.request_id.clone()));
         Ok(Self { visit, me, actor })
     }
 }

@@ -73,6 +73,7 @@ mod last_used;
 mod live;
 mod meter;
 mod pages;
+mod panel;
 mod policy;
 pub mod prelude;
 mod refusal;

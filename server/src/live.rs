@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use sluicegate_control::Actor;
+use sluicegate_control::{Actor, Explanation, Question};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::ACCEPT_PAUSE;
-use crate::policy::explain::{Explainer, Explanation, Question};
+use crate::policy::explain::Explainer;
 
 /// The longest question.
 const MAX_QUESTION: u64 = 64 * 1024;

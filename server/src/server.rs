@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use axum::Router;
 use futures::future::BoxFuture;
 use sluicegate_control::{Control, WallClock};
 use sluicegate_mcp::{FreeTool, RmcpHandler, ServerHandler, ServerInfo, Tool, ToolSet};
@@ -12,14 +13,14 @@ use tokio::net::TcpListener;
 use crate::accept::Acceptor;
 use crate::settings::Settings;
 use crate::site::Site;
-use crate::{cli, live};
+use crate::{cli, live, panel};
 
 mod error;
 mod house;
 mod running;
 
 pub use error::{BoxError, StartError};
-use house::House;
+pub(crate) use house::House;
 pub use running::Running;
 
 /// What is called once the server serves; see [`Server::on_ready`].
@@ -191,10 +192,11 @@ impl Server {
         let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings));
+        let other = if settings.panel { panel::router(&house, settings) } else { Router::new() };
+        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings, other));
         let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
-        let running = Running { address, accepting, house };
+        let running = Running { address, accepting, house, panel: settings.panel };
         tracing::info!(endpoint = running.endpoint(), "serving");
         if let Some(on_ready) = on_ready {
             let control = running.house.control.clone();

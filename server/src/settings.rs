@@ -39,6 +39,13 @@ macro_rules! settings {
             pub compatibility: Vec<CompatibilityEntry>,
         }
 
+        impl Settings {
+            /// Every setting with its value in this process, in the order of the documentation, without secrets.
+            pub(crate) fn shown(&self) -> Vec<(String, String)> {
+                vec![$((stringify!($name).to_owned(), shown(stringify!($name), format!("{:?}", self.$name)))),+]
+            }
+        }
+
         /// The list of settings, in the order in which they are documented.
         pub const SETTINGS: &[Setting] = &[
             $(Setting { name: stringify!($name), default: $default, help: &[$($help),+] },)+
@@ -111,6 +118,8 @@ settings! {
     tools_list_ttl_ms: u64 = "0",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
     max_live_keys_per_tenant: u32 = "57344",
+    /// Serve the operator's panel at `/admin`.
+    panel: bool = "true",
     /// How often the database is asked for changes when no notice came (Postgres).
     reload_interval: Span = "5s",
     /// Log format: `pretty` or `json`.
@@ -246,6 +255,13 @@ impl Settings {
     pub fn control_socket(&self) -> PathBuf {
         self.data.join("control.sock")
     }
+}
+
+/// A value as people may see it: of what opens something, only whether it is set.
+fn shown(name: &str, value: String) -> String {
+    let value = value.trim_matches('"').to_owned();
+    let holds_a_secret = matches!(name, "state_key" | "database_url");
+    if holds_a_secret && !value.is_empty() { "(set)".to_owned() } else { value }
 }
 
 /// The items of a comma-separated list.

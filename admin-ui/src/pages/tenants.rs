@@ -142,6 +142,10 @@ struct SettingsTab {
 }
 
 impl SettingsTab {
+    fn is_on(&self, plan: &Plan) -> bool {
+        self.tenant.plan_id == Some(plan.id)
+    }
+
     async fn of(panel: &Shared, visitor: &Visitor, slug: &str) -> Result<Self, Fault> {
         let tenant = panel.control.tenants().get(&visitor.actor, &slug.into()).await?;
         let p = visitor.page("tenants");

@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use sluicegate_control::{
-    AgentRef, ControlError, KeyId, LimitEntry, LimitFilter, LimitKindName, LimitValue, NewLimit, Target, TenantRef,
-    WallClock,
+    AgentRef, ControlError, ExplainedLimit, ExplainedSource, Explanation, KeyId, LimitEntry, LimitFilter,
+    LimitKindName, LimitValue, NewLimit, Question, Target, TenantRef, WallClock,
 };
 use sluicegate_limits::{Algorithm, Mode, Per};
 
@@ -14,7 +14,7 @@ use super::output::optional_time;
 use super::targets::Names;
 use crate::live;
 use crate::pages;
-use crate::policy::explain::{ExplainedLimit, ExplainedSource, Explainer, Explanation, Question};
+use crate::policy::explain::Explainer;
 use crate::settings::Span;
 
 /// Limits.

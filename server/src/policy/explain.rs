@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use sluicegate_control::{Actor, AgentRef, Control, ControlError, KeyId, LimitEntry, TenantRef, WallClock};
+use sluicegate_control::{
+    Actor, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitUsage,
+    Question, Shadowed, TenantRef, WallClock,
+};
 use sluicegate_limits::{Call, Limit, Limiter, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
 
 use super::PolicyStore;
@@ -12,90 +14,6 @@ use super::compile::CallLimits;
 use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
 use crate::pages;
 use crate::settings::Settings;
-
-/// Whose limits are asked for.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Question {
-    pub(crate) tenant: String,
-    pub(crate) agent: String,
-    pub(crate) tool: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) key: Option<KeyId>,
-}
-
-/// The answer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Explanation {
-    pub(crate) question: Question,
-    /// The revision of the policy that it describes.
-    pub(crate) revision: i64,
-    /// Whether it comes from a running server, so that usage is known.
-    pub(crate) live: bool,
-    pub(crate) limits: Vec<ExplainedLimit>,
-}
-
-/// One limit that holds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ExplainedLimit {
-    pub(crate) scope: String,
-    /// `rate` or `concurrency`.
-    pub(crate) kind: String,
-    /// The text of the limit: `50/min`, or the number of calls at a time.
-    pub(crate) text: String,
-    /// The limit in words, as a refused caller reads it.
-    pub(crate) limit: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) algorithm: Option<String>,
-    /// The most that one window can see.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) worst_case: Option<String>,
-    /// `enforce` or `observe`.
-    pub(crate) mode: String,
-    pub(crate) source: ExplainedSource,
-    pub(crate) shadows: Vec<Shadowed>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) usage: Option<Usage>,
-}
-
-/// How a limit stands now.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Usage {
-    pub(crate) used: u64,
-    pub(crate) remaining: u64,
-    /// Whether a call would be refused by it now.
-    pub(crate) refuses: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) retry_after_ms: Option<u64>,
-}
-
-/// Where a limit comes from.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case")]
-pub(crate) enum ExplainedSource {
-    /// The tool's attribute.
-    Declared,
-    /// A setting.
-    Config { setting: String },
-    /// An entry of the database.
-    Override {
-        id: String,
-        target: String,
-        author: String,
-        /// Epoch milliseconds.
-        updated_at: i64,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        expires_at: Option<i64>,
-        #[serde(skip_serializing_if = "String::is_empty", default)]
-        note: String,
-    },
-}
-
-/// A limit that a more specific one replaces.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Shadowed {
-    pub(crate) text: String,
-    pub(crate) source: ExplainedSource,
-}
 
 /// Answers questions about limits, with present usage where there is a limiter.
 pub(crate) struct Explainer {
@@ -194,7 +112,7 @@ fn line(applied: &Applied, limit: Limit, report: Option<&RuleReport>) -> Explain
         mode: applied.mode.to_string(),
         source: source(&applied.source),
         shadows: applied.shadows.iter().map(shadowed).collect(),
-        usage: report.map(|report| Usage {
+        usage: report.map(|report| LimitUsage {
             used: report.used,
             remaining: report.remaining,
             refuses: report.refuses,

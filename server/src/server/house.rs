@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
+use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition, WallClock};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,8 @@ pub(crate) struct House {
     pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
     pub(crate) control: Control,
+    pub(crate) limiter: Limiter,
+    pub(crate) clock: WallClock,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
     /// Cancelled last: streams end, background work writes its rest.
@@ -91,9 +93,9 @@ impl House {
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, shutdown.clone()));
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
-        tasks.spawn(sweep(limiter, shutdown.clone()));
+        tasks.spawn(sweep(limiter.clone(), shutdown.clone()));
         let (gate, explainer) = (Arc::new(gate), Arc::new(explainer));
-        Ok(Self { gate, engine, explainer, control, draining, shutdown, tasks })
+        Ok(Self { gate, engine, explainer, control, limiter, clock, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.

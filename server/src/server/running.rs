@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sluicegate_control::Control;
+use sluicegate_control::{Control, ControlError};
 use tokio::task::JoinHandle;
 
 use super::house::House;
@@ -14,6 +14,7 @@ pub struct Running {
     pub(super) address: SocketAddr,
     pub(super) accepting: JoinHandle<()>,
     pub(super) house: House,
+    pub(super) panel: bool,
 }
 
 impl Running {
@@ -27,6 +28,25 @@ impl Running {
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}{MCP_PATH}", self.address)
+    }
+
+    /// Where the panel is served; `None` when it is turned off.
+    #[must_use]
+    pub fn panel(&self) -> Option<String> {
+        self.panel.then(|| format!("http://{}/admin", self.address))
+    }
+
+    /// A one-time link that makes the panel's first owner; `None` when there is somebody who can sign in, or no panel.
+    /// Show it only to whoever may own the server.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn set_up_link(&self) -> Result<Option<String>, ControlError> {
+        if !self.panel {
+            return Ok(None);
+        }
+        let path = sluicegate_admin_ui::set_up_path(&self.house.control).await?;
+        Ok(path.map(|path| format!("http://{}{path}", self.address)))
     }
 
     /// The control plane of this server.
