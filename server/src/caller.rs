@@ -50,6 +50,8 @@ impl Caller {
 }
 
 impl FromCall for Caller {
+    const NEEDS_PEER: bool = false;
+
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         let caller = call.context.extensions().get::<Self>();
         caller.cloned().ok_or_else(|| ToolError::new("this tool needs to know its caller, and the call names none"))

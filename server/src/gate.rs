@@ -92,7 +92,9 @@ impl Gate {
         arrived: Option<&Arrived>,
         envelope: Option<&Envelope<'_>>,
     ) -> Response<Body> {
-        self.meter.refused(refusal, &trip.request_id, arrived.map(|arrived| &*arrived.principal));
+        let principal = arrived.map(|arrived| &*arrived.principal);
+        let called = envelope.and_then(Envelope::tool);
+        self.meter.refused(refusal, &trip.request_id, principal, called);
         let peer = trip.peer(envelope);
         let style = arrived.and_then(|arrived| arrived.policy.settings.refusal_style);
         let mut response = self.wording.render(refusal, peer, style, &trip.request_id).map(Body::from);

@@ -71,6 +71,7 @@ mod declared;
 mod gate;
 mod last_used;
 mod live;
+mod live_view;
 mod meter;
 mod pages;
 mod panel;
@@ -80,6 +81,7 @@ mod refusal;
 mod server;
 mod settings;
 mod site;
+mod usage;
 
 #[doc(hidden)]
 pub mod __private;

@@ -1,4 +1,4 @@
-//! One record for every request, whether it was served or refused.
+//! One record for every request, whether it was served or refused: counted in [`Usage`], and logged.
 //!
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
 //! floods: the first, then every 1 000th, with the count.
@@ -12,7 +12,10 @@ use sluicegate_mcp::Outcome;
 
 use crate::caller::Caller;
 use crate::gate::authenticate::Principal;
+use crate::policy::compile::CallLimits;
+use crate::policy::resolve::Who;
 use crate::refusal::Refusal;
+use crate::usage::Usage;
 
 /// How many refusals of one agent there are for one line in the log, after the first.
 const SAMPLE: u64 = 1_000;
@@ -23,8 +26,8 @@ const MOST_AGENTS: u64 = 10_000;
 /// A request that was served to its end, the response body included.
 pub(crate) struct Served<'a> {
     pub(crate) principal: &'a Principal,
-    /// The tool; `None` for what is not a tool call.
-    pub(crate) tool: Option<&'a str>,
+    /// The limits that let it in. They know the tool, and remember its counters.
+    pub(crate) limits: &'a CallLimits,
     /// How the tool's work ended; `None` when no tool ran.
     pub(crate) outcome: Option<Outcome>,
     pub(crate) latency: Duration,
@@ -35,21 +38,25 @@ pub(crate) struct Served<'a> {
 
 /// Takes the records.
 pub(crate) struct Meter {
+    usage: Arc<Usage>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(usage: Arc<Usage>) -> Self {
+        Self { usage, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
+        let tool = served.limits.tool.as_deref();
+        let series = served.limits.series.get_or_init(|| self.usage.series(served.principal.who, tool));
+        series.served(served.outcome, served.latency, served.would_throttle > 0);
         let caller = &served.principal.caller;
         tracing::debug!(
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
-            tool = served.tool,
+            tool,
             outcome = served.outcome.map(Outcome::as_str),
             latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
             would_throttle = served.would_throttle,
@@ -58,7 +65,16 @@ impl Meter {
         );
     }
 
-    pub(crate) fn refused(&self, refusal: &Refusal, request_id: &str, principal: Option<&Principal>) {
+    /// `called` is the tool that was asked for, if any.
+    pub(crate) fn refused(
+        &self,
+        refusal: &Refusal,
+        request_id: &str,
+        principal: Option<&Principal>,
+        called: Option<&str>,
+    ) {
+        let who = principal.map_or_else(Who::default, |principal| principal.who);
+        self.usage.refused(who, called, refusal, request_id);
         let Some(Principal { caller, .. }) = principal else {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;

@@ -36,6 +36,8 @@ pub(crate) struct Snapshot {
     pub(crate) made_at: i64,
     tenants: HashMap<TenantId, Arc<TenantPolicy>>,
     suspended_agents: HashSet<AgentId>,
+    /// Tools that are switched off, for a tenant or for everybody.
+    disabled_tools: HashSet<(Option<TenantId>, String)>,
     /// Up to four of each target: rate and concurrency, lasting and temporary.
     limits: HashMap<Target, Vec<Arc<LimitEntry>>>,
     /// Keys that changed lately: with the revision of the change, and its time.
@@ -51,6 +53,7 @@ impl Snapshot {
             made_at: 0,
             tenants: HashMap::new(),
             suspended_agents: HashSet::new(),
+            disabled_tools: HashSet::new(),
             limits: HashMap::new(),
             changed_keys: HashMap::new(),
         }
@@ -62,6 +65,12 @@ impl Snapshot {
 
     pub(crate) fn is_suspended(&self, agent: AgentId) -> bool {
         self.suspended_agents.contains(&agent)
+    }
+
+    /// Whether a tool is switched off for everybody, or for this tenant.
+    pub(crate) fn is_disabled(&self, tool: &str, tenant: Option<TenantId>) -> bool {
+        let off = |whom| self.disabled_tools.contains(&(whom, tool.to_owned()));
+        !self.disabled_tools.is_empty() && (off(None) || tenant.is_some_and(|tenant| off(Some(tenant))))
     }
 
     /// Whether what was looked up for a key at a revision may no longer hold: the key has changed, or its tenant is gone.
@@ -100,6 +109,14 @@ impl Snapshot {
                 next.suspended_agents.insert(agent.id);
             }
         }
+        for switch in delta.tool_switches {
+            let whom = (switch.tenant_id, switch.tool);
+            if switch.enabled {
+                next.disabled_tools.remove(&whom);
+            } else {
+                next.disabled_tools.insert(whom);
+            }
+        }
         delta.limits.into_iter().for_each(|entry| next.put(entry));
         next
     }
@@ -115,6 +132,7 @@ impl Snapshot {
         match tombstone {
             Tombstone::Tenant(tenant) => {
                 self.tenants.remove(&tenant);
+                self.disabled_tools.retain(|(whom, _)| *whom != Some(tenant));
                 self.limits.retain(|target, _| target.tenant() != Some(tenant));
             }
             Tombstone::Plan(plan) => self.limits.retain(|target, _| target.plan() != Some(plan)),

@@ -38,6 +38,13 @@ pub(crate) enum Refusal {
     TimedOut { seconds: f64 },
 }
 
+impl Refusal {
+    /// Whether the request had been let in, and its end is metered as that of a served one.
+    pub(crate) const fn comes_after_admission(&self) -> bool {
+        matches!(self, Self::TooManySessions | Self::TimedOut { .. })
+    }
+}
+
 /// A request that a limit refused: the limit with the longest wait, and what the caller may know about it.
 #[derive(Debug)]
 pub(crate) struct Throttled {

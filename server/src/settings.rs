@@ -6,14 +6,18 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Serialize};
 
+use crate::usage::Keep;
+
 mod values;
 
 pub use sluicegate_control::RefusalStyle;
+use sluicegate_control::Retention;
 pub use values::{AuthMode, CompatibilityEntry, LogFormat, RefusalCode, SessionMode, Span};
 
 /// One setting as documentation shows it.
@@ -122,6 +126,18 @@ settings! {
     panel: bool = "true",
     /// How often the database is asked for changes when no notice came (Postgres).
     reload_interval: Span = "5s",
+    /// How long usage is kept by the minute; previews of limits look back as far, a week at most.
+    keep_usage_minutes: Span = "7d",
+    /// How long usage is kept by the hour.
+    keep_usage_hours: Span = "90d",
+    /// How long usage is kept by the day.
+    keep_usage_days: Span = "730d",
+    /// How long events (refusals one by one, and changes of state) are kept.
+    keep_events: Span = "30d",
+    /// How many events are kept at most.
+    keep_events_most: u32 = "100000",
+    /// Agents and tools whose usage one process counts apart; beyond, agents are counted with the others of their tenant.
+    usage_series: usize = "50000",
     /// Log format: `pretty` or `json`.
     log_format: LogFormat = "pretty",
     /// Log filter in the syntax of tracing's `EnvFilter`.
@@ -217,11 +233,24 @@ impl Settings {
                 return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
             }
         }
+        for (name, length) in [
+            ("keep_usage_minutes", self.keep_usage_minutes),
+            ("keep_usage_hours", self.keep_usage_hours),
+            ("keep_usage_days", self.keep_usage_days),
+            ("keep_events", self.keep_events),
+        ] {
+            if length.0 < Duration::from_mins(2) {
+                return Err(SettingsError(format!(
+                    "{name} must be 2min or more: less would lose what is being counted"
+                )));
+            }
+        }
         for (name, number) in [
             ("max_body_bytes", self.max_body_bytes),
             ("max_buffered_bytes", self.max_buffered_bytes),
             ("max_connections", self.max_connections),
             ("max_live_keys_per_tenant", self.max_live_keys_per_tenant as usize),
+            ("usage_series", self.usage_series),
         ] {
             if number == 0 {
                 return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
@@ -247,6 +276,20 @@ impl Settings {
             format!("sqlite:{}", self.data.join("sluicegate.db").display())
         } else {
             self.database_url.clone()
+        }
+    }
+
+    /// How long is kept what is metered.
+    pub(crate) fn keep(&self) -> Keep {
+        let ms = |span: Span| i64::try_from(span.0.as_millis()).unwrap_or(i64::MAX);
+        Keep {
+            usage: Retention {
+                minutes_ms: ms(self.keep_usage_minutes),
+                hours_ms: ms(self.keep_usage_hours),
+                days_ms: ms(self.keep_usage_days),
+            },
+            events_ms: ms(self.keep_events),
+            events: self.keep_events_most,
         }
     }
 

@@ -31,7 +31,7 @@ const SECRET_DIGITS: usize = 43;
 pub struct ShownOnce(SecretString);
 
 impl ShownOnce {
-    fn generate(rng: &mut impl CryptoRng, prefix: &str) -> Self {
+    pub(crate) fn generate(rng: &mut impl CryptoRng, prefix: &str) -> Self {
         let mut text = String::with_capacity(prefix.len() + SECRET_DIGITS);
         text.push_str(prefix);
         text.extend((0..SECRET_DIGITS).map(|_| char::from(base62::encode::<1>(rng.random_range(0..62_u128))[0])));

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::actor::Actor;
 use crate::admins::{AdminTokens, Sessions, Setup, Users};
 use crate::agents::Agents;
+use crate::alerts::Alerts;
 use crate::audit::Audit;
 use crate::change::Change;
 use crate::clock::WallClock;
@@ -157,6 +158,11 @@ impl Control {
     /// Use cases on the first set-up.
     pub const fn setup(&self) -> Setup<'_> {
         Setup { control: self }
+    }
+
+    /// Use cases on alerts and their rules.
+    pub const fn alerts(&self) -> Alerts<'_> {
+        Alerts { control: self }
     }
 
     /// Use cases on the audit log.

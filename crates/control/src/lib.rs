@@ -74,6 +74,7 @@
 mod actor;
 mod admins;
 mod agents;
+mod alerts;
 mod api_key;
 mod audit;
 mod base62;
@@ -107,6 +108,7 @@ pub use admins::{
     ShownOnce, UserRef, Users,
 };
 pub use agents::{Agent, AgentRef, Agents, Origin, Sighting, SightingReport};
+pub use alerts::{Alert, AlertKind, AlertNotice, AlertRule, Alerts, MintedAlertRule, NewAlertRule, Signals};
 pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
 pub use audit::{Audit, AuditEntry, AuditVerdict};
 pub use clock::{ManualClock, WallClock};
@@ -120,7 +122,9 @@ pub use ids::{
 };
 pub use json::JsonText;
 pub use keys::{KeyRecord, KeyScopes, KeyStatus, Keys, MintedKey, NewKey, Overlap};
-pub use limits::{LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Target};
+pub use limits::{
+    LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, Limits, NewLimit, Preview, PreviewedAgent, Target,
+};
 pub use live::{
     Answer, EngineHealth, ExplainedLimit, ExplainedSource, Explanation, Health, LimitUsage, LiveView, PolicyHealth,
     Question, Shadowed, UsageHealth,
@@ -132,7 +136,7 @@ pub use policy::{AgentPolicy, PlanPolicy, Policy, PolicyDelta, Revision, TenantP
 pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
-pub use tools::{Tool, ToolDefinition, Tools};
+pub use tools::{Tool, ToolDefinition, ToolSwitch, Tools};
 pub use usage::{
     ATTEMPT_BOUNDS, AgentLabel, Counts, Grain, LATENCY_BOUNDS_MS, MatrixQuery, MatrixRow, Period, Retention, Runaway,
     RunawayRule, ThrottleCell, ThrottleMatrix, ToolColumn, ToolUsage, Totals, Usage, UsageBatch, UsagePoint,

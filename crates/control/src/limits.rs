@@ -6,10 +6,13 @@
 //! limit ends a temporary one at once, for the last word counts.
 
 mod entry;
+mod preview;
+mod rehearsal;
 mod target;
 
 pub(crate) use entry::LimitRow;
 pub use entry::{LimitEntry, LimitKind, LimitKindName, LimitValue, NewLimit};
+pub use preview::{Preview, PreviewedAgent};
 pub use target::Target;
 
 use sluicegate_limits::{Algorithm, Per};

@@ -13,6 +13,7 @@ use crate::ids::{AgentId, KeyId, LimitId, PlanId, TenantId};
 use crate::limits::{LimitEntry, LimitRow, select_limits};
 use crate::status::Status;
 use crate::tenants::TenantSettings;
+use crate::tools::{ALL_SWITCHES, SWITCHES_SINCE, ToolSwitch};
 
 /// Counts the committed changes of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx::Type)]
@@ -56,6 +57,8 @@ pub struct PolicyDelta {
     /// Limits, new or changed; ended ones too, see [`LimitEntry::is_in_force`]. Of a
     /// target's two entries of one kind, the temporary one counts while it is in force.
     pub limits: Vec<LimitEntry>,
+    /// Switches of tools, new or changed.
+    pub tool_switches: Vec<ToolSwitch>,
     /// Keys whose cached [`Credential`](crate::Credential)s are stale. Those of changed
     /// tenants and agents are stale as well.
     pub credentials_changed: Vec<KeyId>,
@@ -182,6 +185,7 @@ impl Policy<'_> {
             agents: tx.all(AGENTS_SINCE, args![since]).await?,
             plans: tx.all(PLANS_SINCE, args![since]).await?,
             limits: entries(tx.all(LIMITS_SINCE, args![since]).await?)?,
+            tool_switches: tx.all(SWITCHES_SINCE, args![since]).await?,
             credentials_changed: tx.all(KEYS_SINCE, args![since]).await?.into_iter().map(|(key,)| key).collect(),
             deleted: tx
                 .all::<(String, String)>(TOMBSTONES_SINCE, args![since])
@@ -201,6 +205,7 @@ async fn load_all(tx: &mut Transaction, revision: Revision) -> Result<PolicyDelt
         agents: tx.all(ALL_AGENTS, args![]).await?,
         plans: tx.all(ALL_PLANS, args![]).await?,
         limits: entries(tx.all(ALL_LIMITS, args![]).await?)?,
+        tool_switches: tx.all(ALL_SWITCHES, args![]).await?,
         credentials_changed: Vec::new(),
         deleted: Vec::new(),
     })

@@ -3,6 +3,11 @@
 //! A server writes the tools it serves when it starts, so that the command line and the
 //! panel, which may be other processes, know their names and can refuse a misspelt one.
 
+mod switches;
+
+pub use switches::ToolSwitch;
+pub(crate) use switches::{ALL_SWITCHES, SWITCHES_SINCE};
+
 use std::collections::HashMap;
 
 use serde::Serialize;

@@ -175,12 +175,6 @@ impl Limiter {
         let counted: usize = tenants.tenants.iter().map(|tenant| tenant.table.lock().len()).sum();
         counted + self.core.server.lock().len()
     }
-
-    /// How many calls hold a permit of a concurrency limit over the whole server.
-    #[must_use]
-    pub fn in_flight(&self) -> u32 {
-        self.core.server_slots.load(Ordering::Relaxed)
-    }
 }
 
 impl TenantHandle {

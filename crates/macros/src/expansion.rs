@@ -103,6 +103,7 @@ impl ToolDefinition {
                 })
                 #settings
                 .with_output_schema(#output_kind.schema())
+                .needing_peer(false #(|| #kinds.needs_peer())*)
                 .with(#declared)
                 #validated
             }

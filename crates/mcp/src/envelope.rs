@@ -9,6 +9,12 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) mod exact;
+mod meta;
+mod sound;
+
+use exact::ExactCall;
+
 /// What a JSON-RPC message asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind<'a> {
@@ -42,14 +48,21 @@ pub struct Envelope<'a> {
     pub id: Option<&'a RawValue>,
     /// The protocol version that the request's `_meta` names.
     pub protocol_version: Option<Cow<'a, str>>,
+    /// The rest of a `tools/call` that has no member but those that every call has.
+    pub(crate) exact: Option<ExactCall<'a>>,
 }
 
 impl<'a> Envelope<'a> {
-    const UNREADABLE: Self = Self { kind: Kind::Unreadable, id: None, protocol_version: None };
+    const UNREADABLE: Self = Self { kind: Kind::Unreadable, id: None, protocol_version: None, exact: None };
 
     /// Reads the envelope of `body`. Never fails: see [`Kind::Unreadable`].
     #[must_use]
     pub fn read(body: &'a [u8]) -> Self {
+        exact::read(body).unwrap_or_else(|| Self::read_any(body))
+    }
+
+    /// Reads whatever is no plain call, which is rare.
+    fn read_any(body: &'a [u8]) -> Self {
         let Some(message) = object::<Message<'a>>(body) else { return Self::UNREADABLE };
         let id = message.id.filter(|id| is_request_id(id.get()));
         let unreadable = Self { id, ..Self::UNREADABLE };
@@ -74,13 +87,22 @@ impl<'a> Envelope<'a> {
         };
         let protocol_version =
             params.meta.and_then(|raw| object::<Meta<'a>>(raw.get().as_bytes())).and_then(|meta| meta.protocol_version);
-        Self { kind, id, protocol_version }
+        Self { kind, id, protocol_version, exact: None }
     }
 
     /// Whether this is a `tools/call`.
     #[must_use]
     pub fn is_tool_call(&self) -> bool {
         matches!(self.kind, Kind::ToolCall(_))
+    }
+
+    /// The tool that is called; nobody has checked that there is one of this name.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::ToolCall(name) => Some(name),
+            _ => None,
+        }
     }
 }
 

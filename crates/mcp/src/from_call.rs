@@ -23,6 +23,8 @@ use crate::schema::InputSchema;
 /// struct RequestId(String);
 ///
 /// impl FromCall for RequestId {
+///     const NEEDS_PEER: bool = false;
+///
 ///     fn from_call(call: &Call) -> Result<Self, ToolError> {
 ///         Ok(Self(call.context.request_id().to_owned()))
 ///     }
@@ -34,6 +36,12 @@ use crate::schema::InputSchema;
     note = "a parameter with a pattern has no name, so it cannot be an argument: give it a plain name, or take `Params<T>`"
 )]
 pub trait FromCall: Sized {
+    /// Whether making or using the value may involve the caller's end of the connection: [`Peer`](crate::Peer),
+    /// [`Ask`](crate::Ask), [`Progress`](crate::Progress) or [`Log`](crate::Log). A tool none of whose parameters do is
+    /// served on a shorter path. `true` is always safe; say `false` for a value that is made of nothing but
+    /// [`Call::arguments`] and a [`CallContext`].
+    const NEEDS_PEER: bool = true;
+
     /// Makes the value.
     ///
     /// # Errors
@@ -48,6 +56,8 @@ pub trait FromCall: Sized {
 }
 
 impl FromCall for CallContext {
+    const NEEDS_PEER: bool = false;
+
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         Ok(call.context.clone())
     }
@@ -74,6 +84,8 @@ impl FromCall for Peer {
 macro_rules! together {
     ($($value:ident)*) => {
         impl<$($value: FromCall),*> FromCall for ($($value,)*) {
+            const NEEDS_PEER: bool = false $(|| $value::NEEDS_PEER)*;
+
             fn from_call(call: &Call) -> Result<Self, ToolError> {
                 let _ = call;
                 Ok(($($value::from_call(call)?,)*))
@@ -128,6 +140,8 @@ together!(A B C D E);
 pub struct Params<T>(pub T);
 
 impl<T: DeserializeOwned + JsonSchema> FromCall for Params<T> {
+    const NEEDS_PEER: bool = false;
+
     fn from_call(call: &Call) -> Result<Self, ToolError> {
         arguments::all_arguments(&call.arguments).map(Self)
     }

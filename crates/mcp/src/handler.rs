@@ -57,7 +57,7 @@ pub(crate) struct Handler<H> {
 
 /// What all handlers of a server share.
 pub(crate) struct Shared {
-    registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// What peers see of each tool, in the registry's order.
     descriptions: Box<[ToolDescription]>,
     has_foreign_tools: bool,
@@ -242,6 +242,11 @@ impl<H: ServerHandler> ServerHandler for Handler<H> {
             && let Some(current) = self.inner.get_tool(name)
         {
             return Some(current);
+        }
+        // rmcp asks for the schema of every call, to find the arguments that have a header of their own; without such an
+        // argument there is nothing to find.
+        if !tool.has_headers() {
+            return None;
         }
         self.shared.descriptions.get(index.get() as usize).cloned()
     }

@@ -5,17 +5,23 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::ServerHandler;
+use rmcp::model::ProtocolVersion;
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
+use crate::admitted::Admitted;
 use crate::engine::Engine;
+use crate::envelope::Envelope;
 use crate::passage::{Owner, Visit};
+use crate::plain::{PlainCall, Recogniser};
+use crate::registry::{Registry, ToolIndex};
 use crate::sessions::{MCP_SESSION_ID, SessionOptions, Sessions};
 
 /// The MCP endpoint of a server over HTTP. Cheap to clone.
@@ -26,6 +32,8 @@ use crate::sessions::{MCP_SESSION_ID, SessionOptions, Sessions};
 pub struct HttpEndpoint {
     service: Arc<dyn Endpoint>,
     sessions: Option<Arc<Sessions>>,
+    recogniser: Arc<Recogniser>,
+    registry: Arc<Registry>,
 }
 
 impl HttpEndpoint {
@@ -35,7 +43,25 @@ impl HttpEndpoint {
     pub fn new(engine: &Engine, sessions: Option<SessionOptions>, shutdown: CancellationToken) -> Self {
         let sessions = sessions.map(|options| Arc::new(Sessions::new(options)));
         let shared = Arc::clone(&engine.shared);
-        Self { service: engine.handler.endpoint(shared, sessions.clone(), shutdown), sessions }
+        let speaks_modern = engine.handler.speaks(&ProtocolVersion::V_2026_07_28);
+        Self {
+            recogniser: Arc::new(Recogniser::new(speaks_modern, sessions.is_some())),
+            registry: Arc::clone(&shared.registry),
+            service: engine.handler.endpoint(shared, sessions.clone(), shutdown),
+            sessions,
+        }
+    }
+
+    /// Recognises a plain call of `tool`, for [`run`](Self::run); anything else is for [`handle`](Self::handle).
+    #[must_use]
+    pub fn recognise(&self, parts: &Parts, envelope: &Envelope<'_>, tool: ToolIndex) -> Option<PlainCall> {
+        self.recogniser.recognise(parts, envelope, self.registry.tool(tool))
+    }
+
+    /// Runs a plain call of the tool that was admitted and recognised, and answers as [`handle`](Self::handle) would.
+    pub async fn run(&self, call: PlainCall, admitted: Admitted) -> Response<Full<Bytes>> {
+        let tool = self.registry.tool(admitted.tool());
+        call.answer(tool, admitted).await
     }
 
     /// Answers one request. What the gate attached to its extensions reaches the tools.

@@ -95,11 +95,17 @@ impl<T> IsNeither for Parameter<T> {
 ///
 /// Holds functions instead of asking for traits again, so that a type that is neither is one error and not three.
 pub struct ParameterKind<T> {
+    needs_peer: bool,
     describe: fn(&mut InputSchema, &str, Option<&str>),
     take: fn(&Call, &str) -> Result<T, ToolError>,
 }
 
 impl<T> ParameterKind<T> {
+    /// See [`FromCall::NEEDS_PEER`].
+    pub fn needs_peer(self) -> bool {
+        self.needs_peer
+    }
+
     /// Adds to the input schema what the parameter reads from the arguments.
     pub fn describe(self, schema: &mut InputSchema, name: &str, description: Option<&str>) {
         (self.describe)(schema, name, description);
@@ -126,6 +132,7 @@ impl<T> Copy for ParameterKind<T> {}
 /// A parameter that is made from the call. Its doc comment has no place in the schema.
 pub fn made_from_call<T: FromCall>() -> ParameterKind<T> {
     ParameterKind {
+        needs_peer: T::NEEDS_PEER,
         describe: |schema, _name, _description| T::describe(schema),
         take: |call, _name| T::from_call(call),
     }
@@ -134,6 +141,7 @@ pub fn made_from_call<T: FromCall>() -> ParameterKind<T> {
 /// A parameter that is one argument; required unless its type makes something of its absence.
 fn one_argument<T: Argument>() -> ParameterKind<T> {
     ParameterKind {
+        needs_peer: false,
         describe: |schema, name, description| {
             schema.property::<T>(name, description, arguments::is_required::<T>());
         },

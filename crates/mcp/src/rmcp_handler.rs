@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use rmcp::model::{ServerCapabilities, ServerConfig, SetLevelRequestParams};
+use rmcp::model::{ProtocolVersion, ServerCapabilities, ServerConfig, SetLevelRequestParams};
 use rmcp::service::{DynService, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,10 @@ impl RmcpHandler {
         self.0.endpoint(shared, sessions, shutdown)
     }
 
+    pub(crate) fn speaks(&self, version: &ProtocolVersion) -> bool {
+        self.0.speaks(version)
+    }
+
     pub(crate) fn service(&self, shared: Arc<Shared>) -> Box<dyn DynService<RoleServer>> {
         self.0.service(shared)
     }
@@ -76,6 +80,7 @@ trait Erased: Send + Sync {
         shutdown: CancellationToken,
     ) -> Arc<dyn Endpoint>;
     fn service(&self, shared: Arc<Shared>) -> Box<dyn DynService<RoleServer>>;
+    fn speaks(&self, version: &ProtocolVersion) -> bool;
     fn type_name(&self) -> &'static str;
 }
 
@@ -98,6 +103,10 @@ impl<H: ServerHandler> Erased for Known<H> {
 
     fn service(&self, shared: Arc<Shared>) -> Box<dyn DynService<RoleServer>> {
         Box::new(Handler::new(Arc::clone(&self.0), shared))
+    }
+
+    fn speaks(&self, version: &ProtocolVersion) -> bool {
+        ServerHandler::supported_protocol_versions(&*self.0).contains(version)
     }
 
     fn type_name(&self) -> &'static str {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use http::Extensions;
 use rmcp::model::{CallToolResult, Icon, JsonObject, MetaObject, ToolAnnotations};
+use serde_json::Value;
 
 use crate::call::Call;
 use crate::error::ToolError;
@@ -34,6 +35,9 @@ pub struct Tool {
     annotations: Option<ToolAnnotations>,
     icons: Vec<Icon>,
     meta: Option<MetaObject>,
+    needs_peer: bool,
+    /// Whether an argument has a header of its own.
+    has_headers: bool,
     work: Work,
 }
 
@@ -86,7 +90,7 @@ impl Tool {
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         });
-        tool.with_output_schema(<W::Output as ToolOutput>::output_schema())
+        tool.with_output_schema(<W::Output as ToolOutput>::output_schema()).needing_peer(P::NEEDS_PEER)
     }
 
     /// A tool that is called by `name`. What is wrong with the name or the schema is reported by
@@ -113,6 +117,8 @@ impl Tool {
 
     fn with_work(name: Cow<'static, str>, input_schema: Arc<JsonObject>, work: Work) -> Self {
         Self {
+            has_headers: input_schema.values().any(names_header),
+            needs_peer: true,
             origin: name.clone(),
             name,
             title: None,
@@ -167,6 +173,14 @@ impl Tool {
     #[must_use]
     pub fn with_icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);
+        self
+    }
+
+    /// Says whether the tool's work may involve the caller's end of the connection, see
+    /// [`FromCall::NEEDS_PEER`]. Supposed of a tool that is made by [`Tool::new`] until it says otherwise.
+    #[must_use]
+    pub fn needing_peer(mut self, needed: bool) -> Self {
+        self.needs_peer = needed;
         self
     }
 
@@ -240,6 +254,16 @@ impl Tool {
         matches!(self.work, Work::Handler)
     }
 
+    /// Whether a call of the tool is nothing but arguments in and a result out.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.needs_peer && !self.has_headers && !self.is_of_handler()
+    }
+
+    /// Whether an argument of the tool has a header of its own.
+    pub(crate) fn has_headers(&self) -> bool {
+        self.has_headers
+    }
+
     pub(crate) fn validation(&self) -> Option<&Validation> {
         self.validation.as_ref()
     }
@@ -262,6 +286,15 @@ impl Tool {
             Work::Own(run) => run(call),
             Work::Handler => Box::pin(std::future::ready(Err("only its rmcp handler can run this tool".into()))),
         }
+    }
+}
+
+/// Whether a schema says `x-mcp-header` anywhere (MCP 2026-07-28, "Custom headers from tool parameters").
+fn names_header(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.contains_key("x-mcp-header") || members.values().any(names_header),
+        Value::Array(items) => items.iter().any(names_header),
+        _ => false,
     }
 }
 

@@ -1,45 +1,49 @@
 //! From the gate to the protocol engine, with the gate's decision attached.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
-use http_body_util::combinators::BoxBody;
 use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible, Visit};
 
+use super::respond::Answer;
 use super::ticket::Ticket;
 use super::{Arrived, Gate};
 use crate::refusal::Refusal;
 
-/// Lets the engine answer. A tool has its own deadline inside; everything else has the server's here, since a handler
-/// that panics leaves rmcp waiting for ever.
+/// Lets the engine answer: a plain call on its short path, everything else by rmcp. A tool has its own deadline inside;
+/// everything else has the server's here, since a handler that panics leaves rmcp waiting for ever.
 pub(crate) async fn dispatch(
     gate: &Gate,
     mut parts: Parts,
     arrived: &Arrived,
     envelope: &Envelope<'_>,
     ticket: &Arc<Ticket>,
-) -> Result<Response<BoxBody<Bytes, Infallible>>, Refusal> {
+) -> Result<Response<Answer>, Refusal> {
+    let passage = gate.passage(&envelope.kind, ticket);
+    if let Some(Passage::Admitted(admitted)) = &passage
+        && let Some(call) = gate.endpoint.recognise(&parts, envelope, admitted.tool())
+    {
+        return Ok(gate.endpoint.run(call, admitted.clone()).await.map(Answer::Whole));
+    }
     if matches!(&envelope.kind, Kind::Request(method) if method == "initialize")
         && gate.endpoint.is_full_for(&arrived.principal.owner)
     {
         return Err(Refusal::TooManySessions);
     }
     parts.extensions.insert(visit(arrived, &ticket.request_id));
-    let passage = gate.passage(&envelope.kind, ticket);
     let runs_a_tool = matches!(passage, Some(Passage::Admitted(_)));
     if let Some(passage) = passage {
         parts.extensions.insert(passage);
     }
     let answer = gate.endpoint.handle(Request::from_parts(parts, Full::new(arrived.body.clone())));
     if runs_a_tool {
-        return Ok(answer.await);
+        return Ok(answer.await.map(Answer::Streamed));
     }
     let limit = ticket.limits.deadline;
-    tokio::time::timeout(limit, answer).await.map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
+    let answer = tokio::time::timeout(limit, answer).await;
+    answer.map(|answer| answer.map(Answer::Streamed)).map_err(|_| Refusal::TimedOut { seconds: limit.as_secs_f64() })
 }
 
 /// What holds for every request of the caller.

@@ -9,18 +9,23 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
 use http_body::{Frame, SizeHint};
+use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 
 use super::ticket::Ticket;
 use crate::refusal::fields::Fields;
 use crate::refusal::http::X_REQUEST_ID;
 
+/// The body of an answer.
+pub(crate) enum Answer {
+    /// All of it, from the short path.
+    Whole(Full<Bytes>),
+    /// Whatever rmcp sends.
+    Streamed(BoxBody<Bytes, Infallible>),
+}
+
 /// Writes the `RateLimit` fields and lets the body hold the ticket.
-pub(crate) fn respond(
-    response: Response<BoxBody<Bytes, Infallible>>,
-    fields: &Fields,
-    ticket: Arc<Ticket>,
-) -> Response<Body> {
+pub(crate) fn respond(response: Response<Answer>, fields: &Fields, ticket: Arc<Ticket>) -> Response<Body> {
     let request_id = Arc::clone(&ticket.request_id);
     let mut response = stamp(response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })), &request_id);
     fields.write(response.headers_mut());
@@ -37,7 +42,7 @@ pub(crate) fn stamp(mut response: Response<Body>, request_id: &str) -> Response<
 
 /// A body that holds the ticket until its last frame, or until it is dropped.
 struct HeldBody {
-    inner: BoxBody<Bytes, Infallible>,
+    inner: Answer,
     ticket: Option<Arc<Ticket>>,
 }
 
@@ -46,7 +51,10 @@ impl http_body::Body for HeldBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        let frame = match &mut self.inner {
+            Answer::Whole(body) => Pin::new(body).poll_frame(cx),
+            Answer::Streamed(body) => Pin::new(body).poll_frame(cx),
+        };
         if matches!(frame, Poll::Ready(None)) {
             self.ticket = None;
         }
@@ -54,10 +62,16 @@ impl http_body::Body for HeldBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match &self.inner {
+            Answer::Whole(body) => body.is_end_stream(),
+            Answer::Streamed(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match &self.inner {
+            Answer::Whole(body) => body.size_hint(),
+            Answer::Streamed(body) => body.size_hint(),
+        }
     }
 }

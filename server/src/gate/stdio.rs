@@ -30,7 +30,7 @@ impl Gate {
         };
         let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, &Method::POST, &kind);
         let admitted = admitted.inspect_err(|refusal| {
-            self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal));
+            self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal), request.tool);
         })?;
         let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter);
         Ok(StdioPassage {

@@ -37,7 +37,7 @@ impl Drop for Ticket {
         };
         self.meter.served(&Served {
             principal: &self.principal,
-            tool: self.limits.tool.as_deref(),
+            limits: &self.limits,
             outcome,
             latency,
             would_throttle: self.would_throttle.iter().count(),

@@ -12,6 +12,7 @@ use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
 use crate::refusal::fields;
+use crate::usage::Series;
 
 /// What a snapshot means for one caller.
 pub(crate) struct CallerPolicy {
@@ -39,6 +40,8 @@ pub(crate) struct CallLimits {
     /// The names of the rates in `RateLimit-Policy`, by index.
     names: Box<[Box<str>]>,
     pub(crate) policy_field: Option<HeaderValue>,
+    /// Where the caller's calls of it are counted; found at the first.
+    pub(crate) series: OnceLock<Arc<Series>>,
 }
 
 impl CallerPolicy {
@@ -59,7 +62,7 @@ impl CallerPolicy {
                 let allowed =
                     settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
                 let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
-                allowed && opened
+                allowed && opened && !snapshot.is_disabled(name, who.tenant)
             })
             .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
@@ -124,7 +127,7 @@ impl CallLimits {
             .expect("each place has at most eight rates and one cap, so the rules hold together");
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
-        Self { rules, tool, tool_index, deadline, names, policy_field }
+        Self { rules, tool, tool_index, deadline, names, policy_field, series: OnceLock::new() }
     }
 
     /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.

@@ -6,7 +6,7 @@ use sluicegate_control::{
     Actor, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitUsage,
     Question, Shadowed, TenantRef, WallClock,
 };
-use sluicegate_limits::{Call, Limit, Limiter, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
+use sluicegate_limits::{Call, Limit, Limiter, Place, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
 
 use super::PolicyStore;
 use super::baseline::Baseline;
@@ -62,6 +62,20 @@ impl Explainer {
             live: reports.is_some(),
             limits: explain(&applied, reports.as_deref()),
         })
+    }
+}
+
+impl Explainer {
+    /// Requests in work: what is used of the cap that holds for all of them.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let Some(limiter) = &self.limiter else { return 0 };
+        let (snapshot, who) = (self.policy.current(), Who::default());
+        let applied = Resolver { snapshot: &snapshot, who }.resolve(Asked::Request);
+        let limits = CallLimits::new(&applied, &snapshot.baseline, Asked::Request);
+        let caps = limits.rules.caps().iter().rev();
+        // The reports of caps come after those of rates.
+        let mut reported = caps.zip(usage(limiter, &limits, who, "").into_iter().rev());
+        reported.find(|(cap, _)| cap.place == Place::Server).map_or(0, |(_, report)| report.used)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use sluicegate_control::{Control, ControlError, PolicyWatch, WallClock};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,8 @@ pub(crate) struct PolicyStore {
     current: ArcSwap<Snapshot>,
     /// Held by whoever makes the next snapshot.
     changing: Mutex<()>,
+    /// Why the last reload failed, until one succeeds.
+    failure: ArcSwapOption<String>,
     control: Control,
     clock: WallClock,
 }
@@ -35,12 +37,17 @@ impl PolicyStore {
     ) -> Result<Self, ControlError> {
         let delta = control.policy().load_all().await?;
         let current = ArcSwap::from_pointee(Snapshot::empty(baseline).after(delta, clock.now_ms()));
-        Ok(Self { current, changing: Mutex::new(()), control, clock })
+        Ok(Self { current, changing: Mutex::new(()), failure: ArcSwapOption::empty(), control, clock })
     }
 
     /// The policy in force.
     pub(crate) fn current(&self) -> Guard<Arc<Snapshot>> {
         self.current.load()
+    }
+
+    /// Why the last reload failed, if it did.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.load().as_deref().cloned()
     }
 
     /// Takes over what has changed in the database.
@@ -73,10 +80,12 @@ impl PolicyStore {
                 () = elapsed(pause) => {}
             }
             retry = false;
-            if let Err(error) = self.refresh().await {
+            let failure = self.refresh().await.err();
+            if let Some(error) = &failure {
                 tracing::error!(?error, "the policy could not be reloaded; the one in force stays");
                 retry = true;
             }
+            self.failure.store(failure.map(|error| Arc::new(error.to_string())));
         }
     }
 

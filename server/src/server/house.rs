@@ -16,6 +16,7 @@ use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
 use crate::gate::edge::Edge;
 use crate::last_used::LastUsed;
+use crate::live_view::Live;
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::baseline::Baseline;
@@ -23,6 +24,7 @@ use crate::policy::explain::Explainer;
 use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
+use crate::usage::{self, Usage};
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -32,8 +34,9 @@ pub(crate) struct House {
     pub(crate) gate: Arc<Gate>,
     pub(crate) engine: Engine,
     pub(crate) explainer: Arc<Explainer>,
+    /// What the panel and the admin API ask.
+    pub(crate) live: Arc<Live>,
     pub(crate) control: Control,
-    pub(crate) limiter: Limiter,
     pub(crate) clock: WallClock,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
@@ -66,6 +69,8 @@ impl House {
         let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
         let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
             .map_err(|error| SettingsError(format!("state_key: {error}")))?;
+        let tools = registry.iter().map(|(_, tool)| tool.name().into());
+        let usage = Arc::new(Usage::new(settings.usage_series, tools, clock.clone()));
         let gate = Gate {
             edge: Edge::new(settings),
             authenticator: Authenticator::new(
@@ -84,7 +89,7 @@ impl House {
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
-            meter: Arc::new(Meter::new()),
+            meter: Arc::new(Meter::new(Arc::clone(&usage))),
             draining: draining.clone(),
         };
         let explainer =
@@ -93,9 +98,16 @@ impl House {
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, shutdown.clone()));
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
-        tasks.spawn(sweep(limiter.clone(), shutdown.clone()));
+        tasks.spawn(usage::write(Arc::clone(&usage), control.clone(), settings.keep(), shutdown.clone()));
+        tasks.spawn(sweep(limiter, shutdown.clone()));
         let (gate, explainer) = (Arc::new(gate), Arc::new(explainer));
-        Ok(Self { gate, engine, explainer, control, limiter, clock, draining, shutdown, tasks })
+        let live = Arc::new(Live {
+            explainer: Arc::clone(&explainer),
+            usage,
+            draining: draining.clone(),
+            started_at: clock.now_ms(),
+        });
+        Ok(Self { gate, engine, explainer, live, control, clock, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.

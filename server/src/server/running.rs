@@ -1,8 +1,9 @@
 //! A server that is serving, until it is told to stop.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use sluicegate_control::{Control, ControlError};
+use sluicegate_control::{Control, ControlError, LiveView};
 use tokio::task::JoinHandle;
 
 use super::house::House;
@@ -59,6 +60,12 @@ impl Running {
     #[must_use]
     pub fn policy_revision(&self) -> i64 {
         self.house.explainer.policy.current().revision.get()
+    }
+
+    /// What the panel and the admin API ask of this server.
+    #[must_use]
+    pub fn live(&self) -> Arc<dyn LiveView> {
+        Arc::clone(&self.house.live) as Arc<dyn LiveView>
     }
 
     /// Stops: new calls are refused, running ones may end within `drain_timeout`, then everything is closed.

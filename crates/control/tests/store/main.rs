@@ -6,8 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod admins;
 mod agents;
 mod audit;
+mod events;
 mod harness;
 mod keys;
 mod limits;
@@ -19,4 +21,5 @@ mod portability;
 mod query_plans;
 mod tenants;
 mod tools;
+mod usage;
 mod watch;

@@ -1,11 +1,13 @@
 use std::pin::Pin;
 
 use sluicegate_control::{
-    Actor, Agent, Control, ControlError, JsonText, KeyId, LimitFilter, LimitId, LimitKindName, NewKey, NewLimit,
-    Overlap, PageRequest, PlanId, Reach, Role, Target, TenantFilter, TenantId, TenantSettings,
+    Actor, AdminTokenId, Agent, AlertKind, AlertRuleId, Control, ControlError, EventFilter, JsonText, KeyId,
+    LimitFilter, LimitId, LimitKindName, MatrixQuery, NewAlertRule, NewKey, NewLimit, NewToken, Overlap, PageRequest,
+    Period, PlanId, Reach, Retention, Role, RunawayRule, SessionId, Signals, Target, TenantFilter, TenantId, TenantRef,
+    TenantSettings, UsageBatch, UsageRange, UsageScope, UserId,
 };
 
-use crate::harness::{Store, kind, on_both, tool};
+use crate::harness::{START, Store, kind, on_both, tool};
 
 /// What there is in the tenant that the use cases are tried on.
 pub(crate) struct Fixture {
@@ -15,6 +17,10 @@ pub(crate) struct Fixture {
     plan: PlanId,
     limit: LimitId,
     server_limit: LimitId,
+    user: UserId,
+    session: SessionId,
+    token: AdminTokenId,
+    rule: AlertRuleId,
     /// Unlike any other of the same test.
     fresh: String,
 }
@@ -93,11 +99,112 @@ pub(crate) fn use_cases() -> Vec<UseCase> {
         "tools.register", Operator, Forbidden: |c, a, _f| c.tools().register(a, &[tool("export")]);
         "tools.get", Viewer, Filtered: |c, a, _f| c.tools().get(a, "export");
         "tools.list", Viewer, Filtered: |c, a, _f| c.tools().list(a, &PageRequest::default());
+        "tools.disable for everybody", Operator, Forbidden: |c, a, _f| c.tools().disable(a, "export", None);
+        "tools.disable for a tenant", Operator, ToItsTenant: |c, a, f| c.tools().disable(a, "export", Some(&f.acme.into()));
+        "tools.enable for a tenant", Operator, ToItsTenant: |c, a, f| c.tools().enable(a, "export", Some(&f.acme.into()));
+        "tools.enable for everybody", Operator, Forbidden: |c, a, _f| c.tools().enable(a, "export", None);
+        "tools.switches", Viewer, Filtered: |c, a, _f| c.tools().switches(a, None);
+        "tools.switches of a tenant", Viewer, ToItsTenant: |c, a, f| c.tools().switches(a, Some(&f.acme.into()));
+        "limits.preview of a tenant", Viewer, ToItsTenant: |c, a, f| c.limits().preview(a, &NewLimit::rate(Target::Tenant { tenant: f.acme }, "1/s"), Period::Day);
+        "limits.preview of an agent", Viewer, ToItsTenant: |c, a, f| c.limits().preview(a, &NewLimit::rate(Target::Agent { tenant: f.acme, agent: f.agent.id }, "1/s"), Period::Week);
+        "limits.preview of the server", Viewer, NotFound: |c, a, _f| c.limits().preview(a, &NewLimit::rate(Target::Server, "1/s"), Period::Day);
+        "limits.preview of a plan", Viewer, NotFound: |c, a, f| c.limits().preview(a, &NewLimit::rate(Target::Plan { plan: f.plan }, "1/s"), Period::Day);
+        "usage.totals", Viewer, Filtered: |c, a, _f| c.usage().totals(a, &UsageScope::default(), range());
+        "usage.totals of a tenant", Viewer, ToItsTenant: |c, a, f| c.usage().totals(a, &of(f), range());
+        "usage.totals of an agent", Viewer, ToItsTenant: |c, a, f| c.usage().totals(a, &of_agent(f), range());
+        "usage.series", Viewer, Filtered: |c, a, _f| c.usage().series(a, &UsageScope::default(), range());
+        "usage.series of a tenant", Viewer, ToItsTenant: |c, a, f| c.usage().series(a, &of(f), range());
+        "usage.series of an agent", Viewer, ToItsTenant: |c, a, f| c.usage().series(a, &of_agent(f), range());
+        "usage.by_tool", Viewer, Filtered: |c, a, _f| c.usage().by_tool(a, &UsageScope::default(), range());
+        "usage.by_tool of a tenant", Viewer, ToItsTenant: |c, a, f| c.usage().by_tool(a, &of(f), range());
+        "usage.by_tool of an agent", Viewer, ToItsTenant: |c, a, f| c.usage().by_tool(a, &of_agent(f), range());
+        "usage.of_agents", Viewer, ToItsTenant: |c, a, f| c.usage().of_agents(a, &f.acme.into(), &[f.agent.id], range());
+        "usage.of_tenants", Viewer, Filtered: |c, a, f| c.usage().of_tenants(a, &[f.acme], range());
+        "usage.throttle_by_tool", Viewer, Filtered: |c, a, _f| c.usage().throttle_by_tool(a, &MatrixQuery::of(range()), &PageRequest::default());
+        "usage.throttle_by_tool of a tenant", Viewer, ToItsTenant: |c, a, f| c.usage().throttle_by_tool(a, &MatrixQuery { tenant: Some(f.acme.into()), ..MatrixQuery::of(range()) }, &PageRequest::default());
+        "usage.runaways", Viewer, Filtered: |c, a, _f| c.usage().runaways(a, RunawayRule::default());
+        "usage.record", Operator, Forbidden: |c, a, f| c.usage().record(a, &UsageBatch { writer: f.fresh.clone(), seq: 1, seen: vec![(f.acme, f.agent.id, 1)], ..UsageBatch::default() });
+        "usage.forget", Operator, Forbidden: |c, a, _f| c.usage().forget(a, Retention { minutes_ms: 1, hours_ms: 1, days_ms: 1 });
+        "events.list", Viewer, Filtered: |c, a, _f| c.events().list(a, &EventFilter::default(), &PageRequest::default());
+        "events.list of a tenant", Viewer, ToItsTenant: |c, a, f| c.events().list(a, &EventFilter { tenant: Some(f.acme.into()), ..EventFilter::default() }, &PageRequest::default());
+        "events.list of an agent", Viewer, ToItsTenant: |c, a, f| c.events().list(a, &EventFilter { tenant: Some(f.acme.into()), agent: Some(f.agent.id.into()), ..EventFilter::default() }, &PageRequest::default());
+        "events.after", Viewer, Filtered: |c, a, _f| c.events().after(a, &EventFilter::default(), None, 10);
+        "events.record", Operator, Forbidden: |c, a, _f| c.events().record(a, &[]);
+        "events.forget", Operator, Forbidden: |c, a, _f| c.events().forget(a, 1, 1);
+        "users.get", Owner, ToItsTenant: |c, a, f| c.users().get(a, &f.user.into());
+        "users.list", Owner, Filtered: |c, a, _f| c.users().list(a, &PageRequest::default());
+        "users.set_role", Owner, ToItsTenant: |c, a, f| async { c.users().set_role(a, &f.user.into(), Role::Operator, Some(&TenantRef::from(f.acme))).await };
+        "users.set_role everywhere", Owner, ForbiddenInItsTenant: |c, a, f| c.users().set_role(a, &f.user.into(), Role::Operator, None);
+        "users.suspend", Owner, ToItsTenant: |c, a, f| c.users().suspend(a, &f.user.into());
+        "users.resume", Owner, ToItsTenant: |c, a, f| c.users().resume(a, &f.user.into());
+        "users.delete", Owner, ToItsTenant: |c, a, f| c.users().delete(a, &f.user.into());
+        "sessions.list", Owner, ToItsTenant: |c, a, f| c.sessions().list(a, f.user);
+        "sessions.revoke", Owner, ToItsTenant: |c, a, f| c.sessions().revoke(a, f.session);
+        "admin_tokens.create for everything", Owner, Forbidden: |c, a, _f| c.admin_tokens().create(a, token(None));
+        "admin_tokens.create for a tenant", Owner, ToItsTenant: |c, a, f| c.admin_tokens().create(a, token(Some(f.acme)));
+        "admin_tokens.get", Owner, ToItsTenant: |c, a, f| c.admin_tokens().get(a, f.token);
+        "admin_tokens.list", Owner, Filtered: |c, a, _f| c.admin_tokens().list(a, &PageRequest::default());
+        "admin_tokens.revoke", Owner, ToItsTenant: |c, a, f| c.admin_tokens().revoke(a, f.token);
+        "setup.offer", Owner, Forbidden: |c, a, _f| c.setup().offer(a);
+        "alerts.create_rule", Operator, Forbidden: |c, a, _f| c.alerts().create_rule(a, rule(None));
+        "alerts.create_rule of a tenant", Operator, ToItsTenant: |c, a, f| c.alerts().create_rule(a, rule(Some(f.acme)));
+        "alerts.replace_rule", Operator, ToItsTenant: |c, a, f| c.alerts().replace_rule(a, f.rule, NewAlertRule { minutes: 7, ..rule(Some(f.acme)) });
+        "alerts.replace_rule by one of everything", Operator, ForbiddenInItsTenant: |c, a, f| c.alerts().replace_rule(a, f.rule, rule(None));
+        "alerts.rule", Viewer, ToItsTenant: |c, a, f| c.alerts().rule(a, f.rule);
+        "alerts.rules", Viewer, Filtered: |c, a, _f| c.alerts().rules(a, &PageRequest::default());
+        "alerts.list", Viewer, Filtered: |c, a, _f| c.alerts().list(a, &PageRequest::default());
+        "alerts.open", Viewer, Filtered: |c, a, _f| c.alerts().open(a);
+        "alerts.evaluate", Operator, Forbidden: |c, a, _f| async { c.alerts().evaluate(a, &Signals::default()).await };
+        "alerts.forget", Operator, Forbidden: |c, a, _f| c.alerts().forget(a, 1);
+        "alerts.delete_rule", Operator, ToItsTenant: |c, a, f| c.alerts().delete_rule(a, f.rule);
         "audit.list", Viewer, Filtered: |c, a, _f| c.audit().list(a, None, &PageRequest::default());
         "audit.list of a tenant", Viewer, ToItsTenant: |c, a, f| c.audit().list(a, Some(&f.acme.into()), &PageRequest::default());
         "audit.verify", Viewer, Forbidden: |c, a, _f| c.audit().verify(a);
         "tenants.delete", Operator, ForbiddenInItsTenant: |c, a, f| c.tenants().delete(a, &f.acme.into());
     ]
+}
+
+fn range() -> UsageRange {
+    UsageRange::last(Period::Hour, START)
+}
+
+fn of(f: &Fixture) -> UsageScope {
+    UsageScope { tenant: Some(f.acme.into()), ..UsageScope::default() }
+}
+
+fn of_agent(f: &Fixture) -> UsageScope {
+    UsageScope { agent: Some(f.agent.id.into()), tool: Some("export".to_owned()), ..of(f) }
+}
+
+fn token(tenant: Option<TenantId>) -> NewToken {
+    NewToken { name: "ci".to_owned(), role: Role::Viewer, tenant: tenant.map(TenantRef::from), expires_at: None }
+}
+
+fn rule(tenant: Option<TenantId>) -> NewAlertRule {
+    NewAlertRule {
+        name: "throttling".to_owned(),
+        kind: AlertKind::Throttling,
+        tenant: tenant.map(TenantRef::from),
+        tool: None,
+        threshold: 10,
+        minutes: 5,
+        enabled: true,
+        webhook: None,
+    }
+}
+
+/// An account and a session without the cost of hashing a password.
+async fn account(store: &Store, acme: TenantId, number: usize) -> (UserId, SessionId) {
+    let (user, session) = (format!("usr_{number:032x}"), format!("ses_{number:032x}"));
+    let account = format!(
+        "INSERT INTO admin_users (id, name, password_hash, role, tenant_id, status, created_at, created_by, updated_at,
+             revision)
+         VALUES ('{user}', 'user-{number}', '', 'viewer', '{acme}', 'active', 0, '', 0, 0);
+         INSERT INTO admin_sessions (hash, id, user_id, data, created_at, seen_at, idle_ends_at, ends_at)
+         VALUES ('{session}', '{session}', '{user}', '{{}}', 0, 0, {START}0, {START}0)"
+    );
+    store.sql(&account).await.unwrap();
+    (user.parse().unwrap(), session.parse().unwrap())
 }
 
 /// Makes a new `acme`, so that each use case finds everything in its first state.
@@ -114,7 +221,22 @@ pub(crate) async fn fixture(store: &Store, number: usize) -> Fixture {
     let target = Target::Agent { tenant: acme, agent: agent.id };
     let limit = set(NewLimit::concurrency(target, "5")).await;
     let server_limit = set(NewLimit::rate(Target::Server, "1000/s")).await;
-    Fixture { acme, agent, key, plan, limit, server_limit, fresh: format!("fresh-{number}") }
+    let (user, session) = account(store, acme, number).await;
+    let token = store.control.admin_tokens().create(&store.root, token(Some(acme))).await.unwrap().record.id;
+    let rule = store.control.alerts().create_rule(&store.root, rule(Some(acme))).await.unwrap().rule.id;
+    Fixture {
+        acme,
+        agent,
+        key,
+        plan,
+        limit,
+        server_limit,
+        user,
+        session,
+        token,
+        rule,
+        fresh: format!("fresh-{number}"),
+    }
 }
 
 fn expected(needed: Role, confined: Confined, role: Role, global: bool, own: bool) -> &'static str {
@@ -151,7 +273,7 @@ on_both! {
                     let outcome = run(&store.control, &actor, &f).await;
                     let expected = expected(needed, confined, role, reach == "global", reach == "own");
                     assert_eq!(kind(&outcome), expected, "{name} as {role}, {reach}: {outcome:?}");
-                    if outcome.is_ok() && needed == Role::Operator {
+                    if outcome.is_ok() && needed != Role::Viewer {
                         number += 1;
                         f = fixture(store, number).await;
                     }
@@ -177,7 +299,7 @@ on_both! {
         assert!(store.control.plans().list(&alice, &page).await.unwrap().items.is_empty());
         let log = store.control.audit().list(&alice, None, &page).await.unwrap();
         assert!(log.items.iter().all(|entry| entry.tenant_id == Some(f.acme)));
-        assert_eq!(log.items.len(), 4);
+        assert_eq!(log.items.len(), 6);
     }
 
     async fn an_actor_that_names_the_other_tenants_agent_of_the_same_name_gets_its_own(store: &Store) {

@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Once;
 
 use serde_json::Value;
-use sluicegate_control::{Revision, Sighting};
+use sluicegate_control::{
+    Actor, JsonText, MatrixQuery, PageRequest, Period, Reach, Revision, Role, SessionState, Sighting, UsageRange,
+    UsageScope,
+};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row, SqliteConnection};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -16,10 +19,13 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::harness::{START, Store, on_both};
-use crate::permissions::{fixture, use_cases};
+use crate::permissions::{Fixture, fixture, use_cases};
 
 /// Indexes of only the rows that are wanted: to walk through one is what it is for.
 const PARTIAL: [&str; 2] = ["agents_suspended", "limits_with_agent"];
+
+/// The result of a part of a statement, which is small: to walk through it is what it is for.
+const PARTS: [&str; 2] = ["SCAN top", "SCAN m"];
 
 thread_local! {
     /// The statements that this thread, and so its test, has run.
@@ -68,11 +74,59 @@ async fn statements(store: &Store) -> Vec<String> {
     let agent = "u-42".into();
     store.control.agents().get(&store.root, &f.acme.into(), &agent).await.unwrap();
     store.control.plans().get(&store.root, &"plan-1000".into()).await.unwrap();
+    extra(store, &f).await;
     store.control.policy().changes_since(Revision::START).await.unwrap();
     store.control.policy().load_all().await.unwrap();
     let all = STATEMENTS.take();
     assert!(all.len() > 50, "the spans were recorded: {}", all.len());
     all.into_iter().filter(|sql| sql.contains("WHERE")).collect()
+}
+
+/// Statements of use cases that take no actor, and of every grain of usage.
+async fn extra(store: &Store, f: &Fixture) {
+    let (control, root) = (&store.control, &store.root);
+    let secret = |text: &str| secrecy::SecretString::from(text.to_owned());
+    let page = PageRequest::default();
+    for period in Period::ALL {
+        let range = UsageRange::last(period, START);
+        let usage = control.usage();
+        let tenant = UsageScope { tenant: Some(f.acme.into()), ..UsageScope::default() };
+        let agent = UsageScope { agent: Some("u-42".into()), ..tenant.clone() };
+        for scope in [UsageScope::default(), tenant, agent] {
+            usage.totals(root, &scope, range).await.unwrap();
+            usage.series(root, &scope, range).await.unwrap();
+            usage.by_tool(root, &scope, range).await.unwrap();
+        }
+        let query = MatrixQuery::of(range);
+        usage.throttle_by_tool(root, &query, &page).await.unwrap();
+        let query = MatrixQuery { tenant: Some(f.acme.into()), ..query };
+        usage.throttle_by_tool(root, &query, &page).await.unwrap();
+    }
+    let token = control.setup().offer(root).await.unwrap();
+    if let Some(token) = token {
+        control.setup().accepts(token.expose()).await.unwrap();
+    }
+    control.users().sign_in("nobody", &secret("no password"), None, None).await.unwrap();
+    control.admin_tokens().authenticate("sgadmin_x").await.unwrap();
+    let sessions = control.sessions();
+    let state = SessionState {
+        user: None,
+        data: JsonText::empty_object(),
+        address: None,
+        user_agent: None,
+        idle_ends_at: START,
+        ends_at: START,
+    };
+    sessions.save("x", &state).await.unwrap();
+    sessions.load("x").await.unwrap();
+    sessions.delete("x").await.unwrap();
+    sessions.forget_ended().await.unwrap();
+    let confined = Actor::user("alice", Role::Owner, Reach::Tenant(f.acme));
+    control.users().list(&confined, &page).await.unwrap();
+    control.admin_tokens().list(&confined, &page).await.unwrap();
+    control.alerts().rules(&confined, &page).await.unwrap();
+    control.alerts().list(&confined, &page).await.unwrap();
+    control.alerts().open(&confined).await.unwrap();
 }
 
 async fn sqlite_walks(store: &Store, sql: &str) -> Vec<String> {
@@ -82,8 +136,10 @@ async fn sqlite_walks(store: &Store, sql: &str) -> Vec<String> {
     let details = steps.iter().map(|step| step.get::<String, _>("detail"));
     details
         .filter(|detail| {
-            let walks = detail.starts_with("SCAN") && !PARTIAL.iter().any(|i| detail.contains(i));
-            walks || detail.contains("TEMP B-TREE FOR ORDER BY")
+            let is_part = PARTS.iter().any(|part| detail == part);
+            let walks = detail.starts_with("SCAN") && !is_part && !PARTIAL.iter().any(|i| detail.contains(i));
+            // What is summed up in the statement cannot come out of an index in its order.
+            walks || (detail.contains("TEMP B-TREE FOR ORDER BY") && !sql.contains("GROUP BY"))
         })
         .collect()
 }

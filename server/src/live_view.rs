@@ -1,0 +1,48 @@
+//! The running server, as the panel and the admin API see it.
+
+use std::sync::Arc;
+
+use sluicegate_control::{
+    Actor, Answer, ControlError, EngineHealth, Explanation, Health, LiveView, PolicyHealth, Question, Revision,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::policy::explain::Explainer;
+use crate::usage::Usage;
+
+/// What is asked for it.
+pub(crate) struct Live {
+    pub(crate) explainer: Arc<Explainer>,
+    pub(crate) usage: Arc<Usage>,
+    pub(crate) draining: CancellationToken,
+    /// When the server started, in epoch milliseconds.
+    pub(crate) started_at: i64,
+}
+
+impl LiveView for Live {
+    fn revision(&self) -> Revision {
+        self.explainer.policy.current().revision
+    }
+
+    fn explain<'a>(&'a self, actor: &'a Actor, question: Question) -> Answer<'a, Result<Explanation, ControlError>> {
+        Box::pin(self.explainer.explain(actor, question))
+    }
+
+    fn health(&self) -> Health {
+        let policy = &self.explainer.policy;
+        let live_keys = self.explainer.limiter.as_ref().map_or(0, |limiter| limiter.live_keys() as u64);
+        let (revision, loaded_at) = {
+            let snapshot = policy.current();
+            (snapshot.revision.get(), snapshot.made_at)
+        };
+        Health {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: self.started_at,
+            draining: self.draining.is_cancelled(),
+            in_flight: self.explainer.in_flight(),
+            engine: EngineHealth { kind: "memory".to_owned(), degraded: false, live_keys },
+            policy: PolicyHealth { revision, loaded_at, error: policy.failure() },
+            usage: self.usage.health(),
+        }
+    }
+}
