@@ -71,6 +71,15 @@ impl Errors {
         Markup::trusted(format!("<span class=\"error\" id=\"{field}-error\">{message}</span>"))
     }
 
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    /// Any of the messages.
+    pub(crate) fn first(&self) -> &str {
+        self.0.values().next().map(String::as_str).unwrap_or_default()
+    }
+
     /// Messages about fields that this form does not show, and about the form as a whole.
     pub(crate) fn others<'s>(&self, shown: impl AsRef<[&'s str]>) -> Vec<&str> {
         let shown = shown.as_ref();

@@ -34,7 +34,9 @@ use sluicegate_control::{Actor, Control, ControlError, LiveView, WallClock};
 use tower_http::compression::CompressionLayer;
 
 use crate::attempts::Attempts;
-use crate::pages::{agents, sign_in, tenants};
+use crate::pages::{
+    agents, alerts, audit, events, keys, limits, overview, people, plans, sign_in, system, tenants, throttling, tools,
+};
 
 /// What the panel is made of.
 #[derive(Clone)]
@@ -75,6 +77,9 @@ pub fn router(panel: Panel) -> Router {
     let pages = Router::new()
         .merge(door())
         .merge(of_tenants())
+        .merge(of_limits())
+        .merge(of_the_server())
+        .merge(of_people())
         .fallback(async || fault::Fault::NotFound)
         .layer(from_fn(same_origin::require))
         .layer(from_fn_with_state(Arc::clone(&state), visit::identify))
@@ -105,6 +110,55 @@ fn door() -> Router<Shared> {
         .route("/admin/preferences", post(sign_in::prefer))
 }
 
+fn of_the_server() -> Router<Shared> {
+    Router::new()
+        .route("/admin", get(overview::overview))
+        .route("/admin/overview/stream", get(overview::live))
+        .route("/admin/tools", get(tools::list))
+        .route("/admin/tool", get(tools::detail).post(tools::switch))
+        .route("/admin/events", get(events::list))
+        .route("/admin/events/stream", get(events::tail))
+        .route("/admin/audit", get(audit::list))
+        .route("/admin/audit.json", get(audit::export))
+        .route("/admin/audit/verify", post(audit::verify))
+        .route("/admin/audit/{seq}", get(audit::detail))
+        .route("/admin/alerts", get(alerts::list).post(alerts::create))
+        .route("/admin/alerts/{rule}/delete", post(alerts::delete))
+        .route("/admin/alerts/{rule}/switch", post(alerts::switch))
+        .route("/admin/system", get(system::system))
+}
+
+fn of_people() -> Router<Shared> {
+    Router::new()
+        .route("/admin/account", get(people::account))
+        .route("/admin/people", get(people::list).post(people::create))
+        .route("/admin/people/tokens", post(people::create_token))
+        .route("/admin/people/tokens/{token}/revoke", post(people::revoke_token))
+        .route("/admin/people/{user}", get(people::detail))
+        .route("/admin/people/{user}/role", post(people::set_role))
+        .route("/admin/people/{user}/suspend", post(people::suspend))
+        .route("/admin/people/{user}/resume", post(people::resume))
+        .route("/admin/people/{user}/password", post(people::set_password))
+        .route("/admin/people/{user}/sessions/{session}/revoke", post(people::revoke_session))
+        .route("/admin/people/{user}/delete", post(people::delete))
+}
+
+fn of_limits() -> Router<Shared> {
+    Router::new()
+        .route("/admin/throttling", get(throttling::map))
+        .route("/admin/throttling.csv", get(throttling::csv))
+        .route("/admin/throttling.json", get(throttling::json))
+        .route("/admin/throttling/cell", get(throttling::cell))
+        .route("/admin/limits", get(limits::grid).post(limits::save))
+        .route("/admin/limits/new", get(limits::new))
+        .route("/admin/limits/edit", get(limits::edit))
+        .route("/admin/limits/preview", post(limits::preview))
+        .route("/admin/limits/remove", post(limits::remove))
+        .route("/admin/plans", get(plans::list).post(plans::create))
+        .route("/admin/plans/{plan}", get(plans::detail))
+        .route("/admin/plans/{plan}/delete", post(plans::delete))
+}
+
 fn of_tenants() -> Router<Shared> {
     Router::new()
         .route("/admin/tenants", get(tenants::list).post(tenants::create))
@@ -122,6 +176,11 @@ fn of_tenants() -> Router<Shared> {
         .route("/admin/tenants/{tenant}/delete", post(tenants::delete))
         .route("/admin/agents", get(agents::list))
         .route("/admin/tenants/{tenant}/agents/{agent}", get(agents::detail))
+        .route("/admin/tenants/{tenant}/agents/{agent}/keys", post(keys::create))
+        .route("/admin/tenants/{tenant}/agents/{agent}/keys/new", get(keys::new))
+        .route("/admin/keys/{key}", get(keys::detail))
+        .route("/admin/keys/{key}/rotate", post(keys::rotate))
+        .route("/admin/keys/{key}/revoke", post(keys::revoke))
         .route("/admin/tenants/{tenant}/agents/{agent}/suspend", post(agents::suspend))
         .route("/admin/tenants/{tenant}/agents/{agent}/resume", post(agents::resume))
 }

@@ -71,6 +71,12 @@ macro_rules! whole {
             fn whole(self) -> i64 {
                 (*self).whole()
             }
+        }
+
+        impl Whole for &&$number {
+            fn whole(self) -> i64 {
+                (**self).whole()
+            }
         })+
     };
 }
@@ -163,6 +169,15 @@ pub(crate) fn time_element(ms: i64, form: &str, shown: &str) -> Markup {
         rfc3339(ms),
         utc(ms),
         escape(shown)
+    ))
+}
+
+/// A bar as long as its share of the longest, without a judgement.
+pub(crate) fn bar(part: i64, longest: i64) -> Markup {
+    let share = if longest > 0 { (part.saturating_mul(100) / longest).clamp(0, 100) } else { 0 };
+    Markup(format!(
+        "<svg class=\"meter\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect width=\"{share}\" height=\"6\"/></svg>"
     ))
 }
 

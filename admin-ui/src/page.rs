@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use sluicegate_control::{AgentLabel, Counts, KeyRecord, KeyStatus, Reach, Role};
+use sluicegate_control::{AgentLabel, Counts, Event, EventKind, KeyRecord, KeyStatus, Reach, Role};
 
 use crate::assets;
 use crate::icons;
@@ -153,6 +153,10 @@ impl Page {
         markup::meter(part.whole(), whole.whole())
     }
 
+    pub(crate) fn bar(&self, part: impl Whole, longest: impl Whole) -> Markup {
+        markup::bar(part.whole(), longest.whole())
+    }
+
     pub(crate) fn micros(&self, micros: impl Whole) -> String {
         markup::duration(micros.whole())
     }
@@ -255,6 +259,29 @@ impl Page {
             (None, Some(_)) => self.t("agents.deleted").to_owned(),
             (None, None) => self.t("agents.nobody").to_owned(),
         }
+    }
+
+    /// Whom an event is about, as a link while they exist.
+    pub(crate) fn event_agent(&self, event: &Event) -> Markup {
+        let caller = AgentLabel {
+            tenant: event.tenant_id,
+            tenant_slug: event.tenant_slug.clone(),
+            agent: event.agent_id,
+            agent_name: event.agent_name.clone(),
+        };
+        match event.kind {
+            EventKind::State if event.agent_id.is_none() => Markup::default(),
+            _ => self.caller_link(&caller),
+        }
+    }
+
+    pub(crate) fn event_kind(&self, event: &Event) -> Markup {
+        let tone = match event.kind {
+            EventKind::Throttled => "warn",
+            EventKind::Denied => "bad",
+            EventKind::State => "info",
+        };
+        self.badge(tone, self.word("kind", event.kind))
     }
 
     /// A part of a URL.

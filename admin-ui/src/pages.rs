@@ -5,9 +5,21 @@ use sluicegate_control::{ControlError, Cursor, PageRequest};
 use crate::markup::url_part;
 
 pub(crate) mod agents;
+pub(crate) mod alerts;
+pub(crate) mod audit;
+pub(crate) mod events;
+pub(crate) mod keys;
+pub(crate) mod limit_form;
+pub(crate) mod limits;
+pub(crate) mod overview;
+pub(crate) mod people;
+pub(crate) mod plans;
 pub(crate) mod ranges;
 pub(crate) mod sign_in;
+pub(crate) mod system;
 pub(crate) mod tenants;
+pub(crate) mod throttling;
+pub(crate) mod tools;
 
 /// How many rows a page of a list has.
 const ROWS: u16 = 50;

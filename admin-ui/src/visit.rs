@@ -53,6 +53,7 @@ pub(crate) struct Visit {
     address: Option<String>,
     user_agent: Option<String>,
     request_id: String,
+    origin: String,
     session: Session,
 }
 
@@ -127,11 +128,15 @@ impl Visit {
             section: "",
         };
         let peer = request.extensions.get::<ConnectInfo<SocketAddr>>();
+        let scheme = headers.get("x-forwarded-proto").filter(|proto| *proto == "https").map_or("http", |_| "https");
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| request.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("localhost");
         let user_agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         Ok(Self {
             page,
             address: peer.map(|ConnectInfo(peer)| peer.ip().to_string()),
             user_agent: user_agent.map(|agent| agent.chars().take(200).collect()),
+            origin: format!("{scheme}://{host}"),
             request_id: uuid::Uuid::now_v7().simple().to_string(),
             session,
         })
@@ -140,6 +145,11 @@ impl Visit {
     /// The frame of a page in a part of the navigation.
     pub(crate) fn page(&self, section: &'static str) -> Page {
         self.page.clone().in_section(section)
+    }
+
+    /// Where MCP is served, by the name that the browser knows this server by.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("{}/mcp", self.origin)
     }
 
     pub(crate) fn session(&self) -> &Session {

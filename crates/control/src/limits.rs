@@ -30,6 +30,7 @@ use crate::json::JsonText;
 use crate::keys;
 use crate::page::{Page, PageRequest};
 use crate::plans::{self, PlanRef};
+use crate::policy::Revision;
 use crate::tenants::{self, TenantRef};
 use crate::text;
 use crate::tools;
@@ -103,6 +104,19 @@ impl Limits<'_> {
     /// tenant, agent, key or plan that does not exist, `UnknownTool` for a tool that no
     /// server has registered.
     pub async fn set(self, actor: &Actor, new: &NewLimit) -> Result<LimitEntry, ControlError> {
+        self.put(actor, new, None).await
+    }
+
+    /// Sets a limit like [`set`](Self::set), for somebody who has seen what the target had: the newest revision among
+    /// its entries of this kind, [`Revision::START`] when there were none.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set); `Conflict` when the target has got another limit since, with both of them in the message.
+    pub async fn replace(self, actor: &Actor, new: &NewLimit, seen: Revision) -> Result<LimitEntry, ControlError> {
+        self.put(actor, new, Some(seen)).await
+    }
+
+    async fn put(self, actor: &Actor, new: &NewLimit, seen: Option<Revision>) -> Result<LimitEntry, ControlError> {
         actor.require(Role::Operator)?;
         let kind = new.value.check(&new.target)?;
         text::note(&new.note)?;
@@ -116,6 +130,9 @@ impl Limits<'_> {
             }
         }
         let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
+        if seen.is_some_and(|seen| newest(&before) != seen) {
+            return Err(changed_meanwhile(&before, &kind));
+        }
         let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
         let replaced = if new.expires_at.is_some() {
             temporary.first()
@@ -160,6 +177,21 @@ impl Limits<'_> {
             remove(&mut change, entry).await?;
         }
         change.commit().await
+    }
+
+    /// The limits of this kind that a target has itself: the lasting one, and a temporary one over it.
+    ///
+    /// # Errors
+    /// `NotFound` for a target that the actor does not see.
+    pub async fn of(
+        self,
+        actor: &Actor,
+        target: &Target,
+        kind: LimitKindName,
+    ) -> Result<Vec<LimitEntry>, ControlError> {
+        actor.require(Role::Viewer)?;
+        check_reach(actor, target)?;
+        of_target(&mut self.control.read().await?, target, kind).await
     }
 
     /// One limit.
@@ -209,6 +241,21 @@ impl Limits<'_> {
             vec![entry.target.to_string(), entry.kind.name().to_string(), temporary.to_string()]
         }))
     }
+}
+
+fn newest(entries: &[LimitEntry]) -> Revision {
+    entries.iter().map(|entry| entry.revision).max().unwrap_or(Revision::START)
+}
+
+/// Two saved at once: the second sees both values, and decides.
+fn changed_meanwhile(now: &[LimitEntry], wanted: &LimitKind) -> ControlError {
+    ControlError::Conflict(match now.iter().max_by_key(|entry| entry.revision) {
+        Some(entry) => format!(
+            "{} has set this limit to {} meanwhile, you want {wanted}: look at both, and save again to replace it",
+            entry.updated_by, entry.kind
+        ),
+        None => format!("this limit was removed meanwhile, you want {wanted}: save again to set it anew"),
+    })
 }
 
 /// Refuses a target outside the tenant that the actor is confined to.
