@@ -4,14 +4,13 @@
 const root = document.documentElement;
 root.classList.add("js");
 
-const seconds = (iso) => new Date(iso);
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** Shows times in the reader's zone; the UTC text the server wrote becomes the title. */
 function localTimes(scope) {
   for (const time of scope.querySelectorAll("time[data-form]:not([data-local])")) {
     time.dataset.local = "";
-    const at = seconds(time.dateTime);
+    const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
     if (time.dataset.form === "ago") {
       const local = at.toLocaleString(root.lang, { dateStyle: "medium", timeStyle: "medium" });
@@ -19,9 +18,9 @@ function localTimes(scope) {
       continue;
     }
     if (!time.title) time.title = time.textContent.trim();
-    const clock = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
     const day = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-    time.textContent = at.toLocaleString(root.lang, time.dataset.form === "clock" ? clock : day);
+    if (time.dataset.form === "seconds") day.second = "2-digit";
+    time.textContent = at.toLocaleString(root.lang, day);
   }
 }
 
@@ -75,6 +74,7 @@ function live(region) {
         region.innerHTML = message.data;
       }
       localTimes(region);
+      scrollable(region);
     };
   };
   const stop = () => { if (source) source.close(); source = null; show(false); };
@@ -125,8 +125,16 @@ function confirmation(input) {
   check();
 }
 
+/** What scrolls can be scrolled by keys. */
+function scrollable(scope) {
+  for (const box of scope.querySelectorAll(".table-wrap, .chart-wrap")) {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  }
+}
+
 function enhance(scope) {
   localTimes(scope);
+  scrollable(scope);
   scope.querySelectorAll("[data-confirm]").forEach(confirmation);
 }
 

@@ -94,9 +94,7 @@ impl FaultNotice {
     /// The words for an answer that came from the framework, such as 405.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         match status {
-            StatusCode::NOT_FOUND => {
-                Self { title: "fault.not_found", message: None, advice: "fault.not_found_advice" }
-            }
+            StatusCode::NOT_FOUND => Self { title: "fault.not_found", message: None, advice: "fault.not_found_advice" },
             _ => Self { title: "fault.invalid", message: None, advice: "fault.invalid_advice" },
         }
     }

@@ -142,9 +142,9 @@ pub(crate) fn utc(ms: i64) -> String {
     moment(ms).and_then(|moment| moment.format(form).ok()).unwrap_or_default()
 }
 
-/// `10:38:12`, for lists of one day.
-pub(crate) fn utc_clock(ms: i64) -> String {
-    let form = format_description!("[hour]:[minute]:[second]");
+/// A time to the second, for what happens many times a minute: `2026-11-30 10:38:12 UTC`.
+pub(crate) fn utc_seconds(ms: i64) -> String {
+    let form = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     moment(ms).and_then(|moment| moment.format(form).ok()).unwrap_or_default()
 }
 

@@ -87,8 +87,7 @@ const ADMINISTER: &[Place] = &[
 ];
 
 /// The parts of the navigation with their headings.
-const NAVIGATION: &[(&str, &[Place])] =
-    &[("nav.watch", WATCH), ("nav.manage", MANAGE), ("nav.administer", ADMINISTER)];
+const NAVIGATION: &[(&str, &[Place])] = &[("nav.watch", WATCH), ("nav.manage", MANAGE), ("nav.administer", ADMINISTER)];
 
 /// What every page knows. Templates call it `p`.
 #[derive(Clone, Debug)]
@@ -121,10 +120,6 @@ impl Page {
 
     pub(crate) fn f2(&self, key: &'static str, a: impl Display, b: impl Display) -> String {
         self.language.fill(key, &[&a, &b])
-    }
-
-    pub(crate) fn f3(&self, key: &'static str, a: impl Display, b: impl Display, c: impl Display) -> String {
-        self.language.fill(key, &[&a, &b, &c])
     }
 
     /// The text for a word of the program, such as `status` and `active`; the word itself where there is none.
@@ -170,9 +165,9 @@ impl Page {
         markup::time_element(*ms, "full", &markup::utc(*ms))
     }
 
-    /// A moment of today, to the second.
-    pub(crate) fn clock(&self, ms: &i64) -> Markup {
-        markup::time_element(*ms, "clock", &markup::utc_clock(*ms))
+    /// A moment to the second.
+    pub(crate) fn moment(&self, ms: &i64) -> Markup {
+        markup::time_element(*ms, "seconds", &markup::utc_seconds(*ms))
     }
 
     /// A moment by its distance from now.

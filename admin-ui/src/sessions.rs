@@ -1,7 +1,6 @@
 //! Sessions in the database of the control plane, which keeps a hash of the cookie's secret.
 
 use std::fmt;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use sluicegate_control::{Control, ControlError, JsonText, SessionState, UserId, WallClock};
@@ -28,9 +27,6 @@ const ABSOLUTE_MS: i64 = 12 * 60 * 60 * 1_000;
 
 /// How old the note of the last use may get before it is written again, in milliseconds: not at every page.
 const TOUCH_AFTER_MS: i64 = 60 * 1_000;
-
-/// How often ended sessions are deleted.
-pub(crate) const FORGET_EVERY: Duration = Duration::from_secs(600);
 
 /// Keeps sessions in the control plane.
 #[derive(Clone)]
@@ -81,13 +77,7 @@ fn failed(error: ControlError) -> Error {
 #[async_trait]
 impl SessionStore for Store {
     async fn create(&self, record: &mut Record) -> Result<()> {
-        while !self
-            .control
-            .sessions()
-            .create(&record.id.to_string(), &self.state(record)?)
-            .await
-            .map_err(failed)?
-        {
+        while !self.control.sessions().create(&record.id.to_string(), &self.state(record)?).await.map_err(failed)? {
             record.id = Id::default();
         }
         Ok(())

@@ -58,12 +58,7 @@ pub(crate) struct Visit {
 }
 
 /// Finds out who asks and how they like it, and gives faults a page.
-pub(crate) async fn identify(
-    State(panel): State<Shared>,
-    session: Session,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn identify(State(panel): State<Shared>, session: Session, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let visit = match Visit::of(&panel, session, &parts).await {
         Ok(visit) => visit,
@@ -257,7 +252,8 @@ mod tests {
     #[test]
     fn a_way_back_never_leads_elsewhere() {
         assert_eq!(own_path("/admin/limits?tenant=acme"), "/admin/limits?tenant=acme");
-        for foreign in ["https://evil.example", "//evil.example", "/administrator", "/admin/\\evil", "/admin/\r\nx", ""] {
+        for foreign in ["https://evil.example", "//evil.example", "/administrator", "/admin/\\evil", "/admin/\r\nx", ""]
+        {
             assert_eq!(own_path(foreign), "/admin", "{foreign}");
         }
     }

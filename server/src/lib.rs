@@ -69,6 +69,7 @@ mod caller;
 mod cli;
 mod declared;
 mod gate;
+mod keeping;
 mod last_used;
 mod live;
 mod live_view;

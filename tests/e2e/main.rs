@@ -15,4 +15,5 @@ mod several_servers;
 mod streaming;
 mod throttling;
 mod tools;
+mod usage;
 mod wording;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluicegate::control::{
-    Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, ManualClock, NewKey, NewLimit, Target,
-    TenantRef,
+    Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, LiveView, ManualClock, NewKey, NewLimit,
+    Target, TenantRef,
 };
 use sluicegate::{Running, Server, Settings};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::tools::{Ran, TestTools};
 
 /// The wall clock of tests starts here, in epoch milliseconds.
-const START_MS: i64 = 1_800_000_000_000;
+pub const START_MS: i64 = 1_800_000_000_000;
 
 /// A server on loopback, whose limits and expiries are measured by clocks that the test sets.
 pub struct TestServer {
@@ -84,6 +84,12 @@ impl TestServer {
     #[must_use]
     pub fn control(&self) -> &Control {
         self.running.control()
+    }
+
+    /// What the panel and the admin API ask of the server.
+    #[must_use]
+    pub fn live(&self) -> Arc<dyn LiveView> {
+        self.running.live()
     }
 
     /// The database.

@@ -201,7 +201,8 @@ impl Detail {
 
     fn cell_link(&self, tool: &str) -> String {
         let agent = self.agent.id.to_string();
-        let query = [("tenant", &*self.tenant.slug), ("agent", &agent), ("tool", tool), ("range", self.period.as_str())];
+        let query =
+            [("tenant", &*self.tenant.slug), ("agent", &agent), ("tool", tool), ("range", self.period.as_str())];
         link("/admin/throttling/cell", &query)
     }
 

@@ -7,9 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use sluicegate_control::{
-    AuditEntry, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef,
-};
+use sluicegate_control::{AuditEntry, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef};
 
 use crate::Shared;
 use crate::fault::Fault;
@@ -171,14 +169,14 @@ mod tests {
 
     #[test]
     fn two_states_are_compared_value_by_value() {
-        let before: JsonText = r#"{"name":"a","kind":{"quotas":"5/min"},"note":null}"#.parse().expect("JSON");
-        let after: JsonText = r#"{"name":"a","kind":{"quotas":"50/min"},"note":"raised"}"#.parse().expect("JSON");
+        let before: JsonText = r#"{"name":"a","of":{"quotas":"5/min"},"note":null}"#.parse().expect("JSON");
+        let after: JsonText = r#"{"name":"a","of":{"quotas":"50/min"},"note":"raised"}"#.parse().expect("JSON");
         let changed: Vec<_> = compare(Some(&before), Some(&after)).into_iter().filter(Line::is_changed).collect();
         let line = |name: &str, before: Option<&str>, after: &str| Line {
             name: name.to_owned(),
             before: before.map(str::to_owned),
             after: Some(after.to_owned()),
         };
-        assert_eq!(changed, [line("kind.quotas", Some("5/min"), "50/min"), line("note", None, "raised")]);
+        assert_eq!(changed, [line("note", None, "raised"), line("of.quotas", Some("5/min"), "50/min")]);
     }
 }

@@ -43,9 +43,7 @@ impl ListQuery {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         EventFilter {
             tenant: text(&self.tenant).map(|tenant| TenantRef::from(tenant.as_str())),
-            agent: text(&self.agent)
-                .filter(|_| !self.tenant.is_empty())
-                .map(|agent| AgentRef::from(agent.as_str())),
+            agent: text(&self.agent).filter(|_| !self.tenant.is_empty()).map(|agent| AgentRef::from(agent.as_str())),
             tool: text(&self.tool),
             kind: self.kind.parse::<EventKind>().ok(),
             ..EventFilter::default()

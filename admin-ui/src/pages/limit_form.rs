@@ -106,6 +106,9 @@ impl LimitForm {
 
     /// The new limit with what it would have done to the calls of the last day.
     pub(crate) async fn with_preview(mut self, panel: &Shared, visitor: &Visitor) -> Result<Self, Fault> {
+        if self.fields.value.trim().is_empty() {
+            return Ok(self);
+        }
         match self.fields.read(panel.clock.now_ms()) {
             Ok(new) => match panel.control.limits().preview(&visitor.actor, &new, Period::Day).await {
                 Ok(preview) => self.preview = Some(preview),
@@ -158,7 +161,9 @@ impl Fields {
     /// The limit that the fields ask for, at a time in epoch milliseconds.
     pub(crate) fn read(&self, now_ms: i64) -> Result<NewLimit, Errors> {
         let mut errors = Errors::default();
-        let Some(target) = read_target(&self.target) else { return Err(Errors::at("", no_target(&self.target).to_string())) };
+        let Some(target) = read_target(&self.target) else {
+            return Err(Errors::at("", no_target(&self.target).to_string()));
+        };
         let value = match self.kind_name() {
             LimitKindName::Concurrency => LimitValue::Concurrency { cap: self.value.trim().to_owned() },
             LimitKindName::Rate => LimitValue::Rate {

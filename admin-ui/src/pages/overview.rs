@@ -103,13 +103,9 @@ pub(crate) async fn overview(
 }
 
 /// `GET /admin/overview/stream`
-pub(crate) async fn live(
-    State(panel): State<Shared>,
-    visitor: Visitor,
-    Query(query): Query<RangeQuery>,
-) -> Response {
+pub(crate) async fn live(State(panel): State<Shared>, visitor: Visitor, Query(query): Query<RangeQuery>) -> Response {
     let period = ranges::read(&query.range);
-    let looks = stream::unfold((panel, visitor, LOOKS), async move |(panel, visitor, left)| {
+    let looks = stream::unfold((panel, visitor, LOOKS), move |(panel, visitor, left)| async move {
         tokio::time::sleep(EVERY).await;
         if left == 0 || panel.live.health().draining {
             return None;

@@ -259,9 +259,7 @@ async fn after(
     field: &'static str,
 ) -> Result<Response, Fault> {
     match changed {
-        Ok(user) => {
-            visitor.done(&format!("/admin/people/{}", user.id), visitor.page("people").t("list.saved")).await
-        }
+        Ok(user) => visitor.done(&format!("/admin/people/{}", user.id), visitor.page("people").t("list.saved")).await,
         Err(error) => {
             let errors = Errors::from_control(error)?.renamed("", field);
             show_again(&Person { errors, ..Person::of(panel, visitor, id).await? })

@@ -82,8 +82,7 @@ pub(crate) async fn sign_in(
     let next = own_path(&form.next);
     let refuse = |status, error| {
         let (p, name, next) = (visit.page(""), name.to_owned(), next.to_owned());
-        let door =
-            Door { p, next, name, error: Some(error), first_run: false, cookie_lost: false, signed_out: false };
+        let door = Door { p, next, name, error: Some(error), first_run: false, cookie_lost: false, signed_out: false };
         Ok((status, Html(door.render()?)).into_response())
     };
     if let Err(seconds) = panel.attempts.take(name, visit.address()) {

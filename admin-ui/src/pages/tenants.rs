@@ -247,7 +247,11 @@ impl Serving {
             Vec::new()
         });
         let allowed_tools = Some(patterns).filter(|patterns| !patterns.is_empty());
-        if errors.is_empty() { Ok(TenantSettings { refusal_style, max_body_bytes, allowed_tools }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(TenantSettings { refusal_style, max_body_bytes, allowed_tools })
+        } else {
+            Err(errors)
+        }
     }
 }
 

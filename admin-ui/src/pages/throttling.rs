@@ -12,7 +12,6 @@ use sluicegate_control::{
 
 use crate::Shared;
 use crate::fault::Fault;
-use crate::markup;
 use crate::page::Page;
 use crate::pages::{link, next_link, ranges};
 use crate::visit::{Visitor, show};

@@ -38,9 +38,11 @@ fn declared(tool: &Tool) -> String {
     let Ok(serde_json::Value::Object(limits)) = limits else { return String::new() };
     let text = |value: &serde_json::Value| match value {
         serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Array(items) => {
-            items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect::<Vec<_>>().join(", ")
-        }
+        serde_json::Value::Array(items) => items
+            .iter()
+            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(", "),
         other => other.to_string(),
     };
     let shown = limits.iter().filter(|(_, value)| {

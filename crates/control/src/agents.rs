@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
+use crate::change::Change;
 use crate::control::Control;
 use crate::db::{Transaction, args, text_column};
 use crate::error::ControlError;
@@ -159,36 +160,9 @@ impl Agents<'_> {
     /// has an agent of that name.
     pub async fn create(self, actor: &Actor, tenant: &TenantRef, name: &str) -> Result<Agent, ControlError> {
         actor.require(Role::Operator)?;
-        check_name(name)?;
         let mut change = self.control.change(actor).await?;
         let tenant = tenants::visible(&mut change.tx, actor, tenant).await?;
-        if change.tx.optional::<Agent>(BY_NAME, args![tenant.id, name]).await?.is_some() {
-            let slug = &tenant.slug;
-            return Err(ControlError::Conflict(format!(
-                "tenant {slug:?} already has an agent {name:?}: choose another name"
-            )));
-        }
-        let agent = Agent {
-            id: AgentId::generate(change.now),
-            tenant_id: tenant.id,
-            name: name.to_owned(),
-            status: Status::Active,
-            origin: Origin::Created,
-            created_at: change.now,
-            last_seen_at: None,
-            revision: change.revision,
-        };
-        let values = args![agent.id, tenant.id, name, agent.created_at, agent.revision];
-        change.execute(INSERT, values).await?;
-        change
-            .record(Record {
-                action: "agent.create",
-                target: title(&tenant, &agent),
-                tenant_id: Some(tenant.id),
-                before: None,
-                after: Some(JsonText::of(&agent)),
-            })
-            .await?;
+        let agent = create(&mut change, &tenant, name).await?;
         change.commit().await?;
         Ok(agent)
     }
@@ -247,21 +221,8 @@ impl Agents<'_> {
         actor.require(Role::Operator)?;
         let mut change = self.control.change(actor).await?;
         let (tenant, before) = visible(&mut change.tx, actor, tenant, agent).await?;
-        if before.status == status {
-            return Ok(before);
-        }
-        let after = Agent { status, revision: change.revision, ..before.clone() };
-        change.execute(SET_STATUS, args![after.id, status, after.revision]).await?;
-        change
-            .record(Record {
-                action,
-                target: title(&tenant, &after),
-                tenant_id: Some(tenant.id),
-                before: Some(JsonText::of(&before)),
-                after: Some(JsonText::of(&after)),
-            })
-            .await?;
-        change.commit().await?;
+        let after = set_status(&mut change, &tenant, before, action, status).await?;
+        change.finish().await?;
         Ok(after)
     }
 
@@ -317,6 +278,64 @@ impl Agents<'_> {
         tx.commit().await?;
         Ok(room as u64)
     }
+}
+
+/// Creates an agent in a change of somebody who may.
+pub(crate) async fn create(change: &mut Change<'_>, tenant: &Tenant, name: &str) -> Result<Agent, ControlError> {
+    check_name(name)?;
+    if change.tx.optional::<Agent>(BY_NAME, args![tenant.id, name]).await?.is_some() {
+        let slug = &tenant.slug;
+        return Err(ControlError::Conflict(format!(
+            "tenant {slug:?} already has an agent {name:?}: choose another name"
+        )));
+    }
+    let agent = Agent {
+        id: AgentId::generate(change.now),
+        tenant_id: tenant.id,
+        name: name.to_owned(),
+        status: Status::Active,
+        origin: Origin::Created,
+        created_at: change.now,
+        last_seen_at: None,
+        revision: change.revision,
+    };
+    let values = args![agent.id, tenant.id, name, agent.created_at, agent.revision];
+    change.execute(INSERT, values).await?;
+    change
+        .record(Record {
+            action: "agent.create",
+            target: title(tenant, &agent),
+            tenant_id: Some(tenant.id),
+            before: None,
+            after: Some(JsonText::of(&agent)),
+        })
+        .await?;
+    Ok(agent)
+}
+
+/// Gives an agent another status, in a change of somebody who may.
+pub(crate) async fn set_status(
+    change: &mut Change<'_>,
+    tenant: &Tenant,
+    before: Agent,
+    action: &'static str,
+    status: Status,
+) -> Result<Agent, ControlError> {
+    if before.status == status {
+        return Ok(before);
+    }
+    let after = Agent { status, revision: change.revision, ..before.clone() };
+    change.execute(SET_STATUS, args![after.id, status, after.revision]).await?;
+    change
+        .record(Record {
+            action,
+            target: title(tenant, &after),
+            tenant_id: Some(tenant.id),
+            before: Some(JsonText::of(&before)),
+            after: Some(JsonText::of(&after)),
+        })
+        .await?;
+    Ok(after)
 }
 
 /// Reads an agent with its tenant; to an actor that is confined to another tenant

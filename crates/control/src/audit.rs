@@ -17,6 +17,7 @@ use crate::ids::{AuditId, TenantId};
 use crate::json::JsonText;
 use crate::page::{Page, PageRequest};
 use crate::tenants::{self, TenantRef};
+use crate::text;
 
 /// One line of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
@@ -70,6 +71,23 @@ impl AuditEntry {
     }
 }
 
+/// Which entries a search finds: those for which everything holds that is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Those of this tenant.
+    pub tenant: Option<TenantRef>,
+    /// Those of this actor, as it is written: `user:alice`.
+    pub actor: Option<String>,
+    /// Those with this action, `limit.set`, or with one of this sort, `limit`.
+    pub action: Option<String>,
+    /// Those whose target contains this text, ignoring the case of ASCII letters.
+    pub target: Option<String>,
+    /// Those from this moment on, in epoch milliseconds.
+    pub from: Option<i64>,
+    /// Those before this moment, in epoch milliseconds.
+    pub to: Option<i64>,
+}
+
 /// What [`Audit::verify`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditVerdict {
@@ -93,6 +111,7 @@ pub(crate) struct ChainHead {
 
 /// What a use case says of its change. `before` and `after` are made from the public
 /// types of this crate, which hold no secrets.
+#[derive(Clone)]
 pub(crate) struct Record {
     pub(crate) action: &'static str,
     pub(crate) target: String,
@@ -117,6 +136,26 @@ const NEWEST_FIRST: &str = select_entries!("WHERE seq < $1 ORDER BY seq DESC LIM
 const NEWEST_FIRST_OF_TENANT: &str = select_entries!("WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2");
 
 const BY_SEQ: &str = select_entries!("WHERE seq = $1 AND (CAST($2 AS TEXT) IS NULL OR tenant_id = $2)");
+
+/// `$4` to `$7` are the filters of a search, `$8` to `$9` the time.
+const SEARCH: &str = select_entries!(
+    r"WHERE seq < $1
+        AND (CAST($3 AS TEXT) IS NULL OR tenant_id = $3)
+        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
+        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '')
+        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '')
+        AND at >= $8 AND at < $9
+      ORDER BY seq DESC LIMIT $2"
+);
+
+const SEARCH_OF_TENANT: &str = select_entries!(
+    r"WHERE tenant_id = $3 AND seq < $1
+        AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
+        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '')
+        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '')
+        AND at >= $8 AND at < $9
+      ORDER BY seq DESC LIMIT $2"
+);
 
 const OLDEST_FIRST: &str = select_entries!("WHERE seq > $1 ORDER BY seq LIMIT $2");
 
@@ -147,13 +186,7 @@ impl Audit<'_> {
         page: &PageRequest,
     ) -> Result<Page<AuditEntry>, ControlError> {
         actor.require(Role::Viewer)?;
-        let [before] = page.key()?;
-        let before = match before.as_str() {
-            "" => i64::MAX,
-            seq => {
-                seq.parse().map_err(|_| ControlError::invalid("cursor", seq, "this cursor belongs to another list"))?
-            }
-        };
+        let before = before(page)?;
         let mut tx = self.control.read().await?;
         let tenant = match tenant {
             Some(tenant) => Some(tenants::visible(&mut tx, actor, tenant).await?.id),
@@ -176,6 +209,40 @@ impl Audit<'_> {
         let found: Option<AuditEntry> =
             self.control.read().await?.optional(BY_SEQ, args![seq, actor.confined_to()]).await?;
         found.ok_or_else(|| ControlError::not_found("audit entry", &seq))
+    }
+
+    /// The entries that a filter lets through, newest first; a confined actor gets its tenant's. Such a list looks at
+    /// every entry up to the end of its page.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown tenant, `Invalid` for a bad page.
+    pub async fn search(
+        self,
+        actor: &Actor,
+        filter: &AuditFilter,
+        page: &PageRequest,
+    ) -> Result<Page<AuditEntry>, ControlError> {
+        actor.require(Role::Viewer)?;
+        let before = before(page)?;
+        let mut tx = self.control.read().await?;
+        let tenant = match &filter.tenant {
+            Some(tenant) => Some(tenants::visible(&mut tx, actor, tenant).await?.id),
+            None => actor.confined_to(),
+        };
+        let statement = if tenant.is_some() { SEARCH_OF_TENANT } else { SEARCH };
+        let values = args![
+            before,
+            page.rows(),
+            tenant,
+            filter.actor.as_deref(),
+            filter.action.as_deref(),
+            filter.action.as_deref().map(|action| text::like(&format!("{action}."), "", "%")),
+            filter.target.as_deref().map(|target| text::like(&target.to_ascii_lowercase(), "%", "%")),
+            filter.from.unwrap_or(i64::MIN),
+            filter.to.unwrap_or(i64::MAX),
+        ];
+        let rows = tx.all(statement, values).await?;
+        Ok(Page::new(rows, page, |entry: &AuditEntry| vec![entry.seq.to_string()]))
     }
 
     /// Computes every hash again, a page at a time.
@@ -207,6 +274,15 @@ impl Audit<'_> {
     }
 }
 
+/// The number of the entry at which a page of newest entries begins; that one is not part of it.
+fn before(page: &PageRequest) -> Result<i64, ControlError> {
+    let [before] = page.key()?;
+    match before.as_str() {
+        "" => Ok(i64::MAX),
+        seq => seq.parse().map_err(|_| ControlError::invalid("cursor", seq, "this cursor belongs to another list")),
+    }
+}
+
 /// Appends one entry and returns the new end of the chain. Only a
 /// [`Change`](crate::change::Change) calls this: it holds the lock on the chain.
 pub(crate) async fn append(
@@ -214,7 +290,7 @@ pub(crate) async fn append(
     actor: &Actor,
     now: i64,
     head: &ChainHead,
-    record: Record,
+    record: &Record,
 ) -> Result<ChainHead, ControlError> {
     let mut entry = AuditEntry {
         seq: head.seq + 1,
@@ -222,10 +298,10 @@ pub(crate) async fn append(
         at: now,
         actor: actor.label().to_owned(),
         action: record.action.to_owned(),
-        target: record.target,
+        target: record.target.clone(),
         tenant_id: record.tenant_id,
-        before: record.before,
-        after: record.after,
+        before: record.before.clone(),
+        after: record.after.clone(),
         address: actor.address().map(str::to_owned),
         request_id: actor.request_id().map(str::to_owned),
         previous_hash: head.hash.clone(),

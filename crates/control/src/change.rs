@@ -34,6 +34,8 @@ pub(crate) struct Change<'a> {
     /// The time of the change.
     pub(crate) now: i64,
     head: ChainHead,
+    /// What was recorded so far.
+    steps: Vec<Record>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -48,7 +50,7 @@ impl<'a> Change<'a> {
         let mut tx = control.db().write().await?;
         let State { revision, audit_seq, audit_hash } = tx.one(BUMP, args![]).await?;
         let head = ChainHead { seq: audit_seq, hash: audit_hash };
-        Ok(Self { control, actor, tx, revision, now: control.now_ms(), head })
+        Ok(Self { control, actor, tx, revision, now: control.now_ms(), head, steps: Vec::new() })
     }
 
     pub(crate) const fn actor(&self) -> &'a Actor {
@@ -61,8 +63,19 @@ impl<'a> Change<'a> {
 
     /// Appends to the audit log. Every change records at least one entry.
     pub(crate) async fn record(&mut self, record: Record) -> Result<(), ControlError> {
-        self.head = audit::append(&mut self.tx, self.actor, self.now, &self.head, record).await?;
+        self.head = audit::append(&mut self.tx, self.actor, self.now, &self.head, &record).await?;
+        self.steps.push(record);
         Ok(())
+    }
+
+    /// What was recorded so far.
+    pub(crate) fn steps(&self) -> &[Record] {
+        &self.steps
+    }
+
+    /// Commits, if anything was recorded; a change that changes nothing leaves no trace.
+    pub(crate) async fn finish(self) -> Result<(), ControlError> {
+        if self.steps.is_empty() { Ok(()) } else { self.commit().await }
     }
 
     /// Leaves a tombstone, for instances that load only what changed.

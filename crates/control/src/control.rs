@@ -17,6 +17,7 @@ use crate::credentials::Credentials;
 use crate::db::{Db, Transaction};
 use crate::error::ControlError;
 use crate::events::Events;
+use crate::instances::Instances;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::migrations::MigrationStatus;
@@ -24,6 +25,7 @@ use crate::plans::Plans;
 use crate::policy::{Policy, Revision};
 use crate::tenants::Tenants;
 use crate::tools::Tools;
+use crate::transfer::Transfer;
 use crate::usage::Usage;
 use crate::watch::PolicyWatch;
 
@@ -163,6 +165,21 @@ impl Control {
     /// Use cases on alerts and their rules.
     pub const fn alerts(&self) -> Alerts<'_> {
         Alerts { control: self }
+    }
+
+    /// Use cases on the servers that run on the database.
+    pub const fn instances(&self) -> Instances<'_> {
+        Instances { control: self }
+    }
+
+    /// Which database it is: `sqlite` or `postgres`.
+    pub const fn database(&self) -> &'static str {
+        self.db.name()
+    }
+
+    /// Use cases on the policy as a document.
+    pub const fn transfer(&self) -> Transfer<'_> {
+        Transfer { control: self }
     }
 
     /// Use cases on the audit log.

@@ -88,6 +88,14 @@ impl Db {
         Ok(Self::Sqlite(pool))
     }
 
+    /// The word for the sort of database.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "sqlite",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
     /// Opens one consistent view of everything committed so far.
     pub(crate) async fn read(&self) -> Result<Transaction, sqlx::Error> {
         Ok(match self {

@@ -86,6 +86,7 @@ mod db;
 mod error;
 mod events;
 mod ids;
+mod instances;
 mod json;
 mod keys;
 mod limits;
@@ -99,6 +100,7 @@ mod tenants;
 mod text;
 mod tool_glob;
 mod tools;
+mod transfer;
 mod usage;
 mod watch;
 
@@ -110,7 +112,7 @@ pub use admins::{
 pub use agents::{Agent, AgentRef, Agents, Origin, Sighting, SightingReport};
 pub use alerts::{Alert, AlertKind, AlertNotice, AlertRule, Alerts, MintedAlertRule, NewAlertRule, Signals};
 pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
-pub use audit::{Audit, AuditEntry, AuditVerdict};
+pub use audit::{Audit, AuditEntry, AuditFilter, AuditVerdict};
 pub use clock::{ManualClock, WallClock};
 pub use control::{Control, Options};
 pub use credentials::{Credential, Credentials};
@@ -120,6 +122,7 @@ pub use ids::{
     AdminTokenId, AgentId, AlertId, AlertRuleId, AuditId, EventId, IdError, KeyId, LimitId, PlanId, SessionId,
     TenantId, UserId,
 };
+pub use instances::{Instance, Instances};
 pub use json::JsonText;
 pub use keys::{KeyRecord, KeyScopes, KeyStatus, Keys, MintedKey, NewKey, Overlap};
 pub use limits::{
@@ -138,6 +141,9 @@ pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
 pub use tools::{Tool, ToolDefinition, ToolSwitch, Tools};
+pub use transfer::{
+    AgentDocument, ImportReport, ImportStep, LimitDocument, PlanDocument, PolicyDocument, TenantDocument, Transfer,
+};
 pub use usage::{
     ATTEMPT_BOUNDS, AgentLabel, Counts, Grain, LATENCY_BOUNDS_MS, MatrixQuery, MatrixRow, Period, Retention, Runaway,
     RunawayRule, ThrottleCell, ThrottleMatrix, ToolColumn, ToolUsage, Totals, Usage, UsageBatch, UsagePoint,

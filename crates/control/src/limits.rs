@@ -104,7 +104,11 @@ impl Limits<'_> {
     /// tenant, agent, key or plan that does not exist, `UnknownTool` for a tool that no
     /// server has registered.
     pub async fn set(self, actor: &Actor, new: &NewLimit) -> Result<LimitEntry, ControlError> {
-        self.put(actor, new, None).await
+        actor.require(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let entry = set(&mut change, new).await?;
+        change.commit().await?;
+        Ok(entry)
     }
 
     /// Sets a limit like [`set`](Self::set), for somebody who has seen what the target had: the newest revision among
@@ -113,49 +117,15 @@ impl Limits<'_> {
     /// # Errors
     /// As [`set`](Self::set); `Conflict` when the target has got another limit since, with both of them in the message.
     pub async fn replace(self, actor: &Actor, new: &NewLimit, seen: Revision) -> Result<LimitEntry, ControlError> {
-        self.put(actor, new, Some(seen)).await
-    }
-
-    async fn put(self, actor: &Actor, new: &NewLimit, seen: Option<Revision>) -> Result<LimitEntry, ControlError> {
         actor.require(Role::Operator)?;
         let kind = new.value.check(&new.target)?;
-        text::note(&new.note)?;
+        check_reach(actor, &new.target)?;
         let mut change = self.control.change(actor).await?;
-        clock::check_end(new.expires_at, change.now)?;
-        check_target(&mut change.tx, actor, &new.target).await?;
-        if let Some(tool) = new.target.tool() {
-            tools::check_name(tool)?;
-            if !new.allow_unknown_tool {
-                tools::check_known(&mut change.tx, tool).await?;
-            }
+        let now = of_target(&mut change.tx, &new.target, kind.name()).await?;
+        if newest(&now) != seen {
+            return Err(changed_meanwhile(&now, &kind));
         }
-        let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
-        if seen.is_some_and(|seen| newest(&before) != seen) {
-            return Err(changed_meanwhile(&before, &kind));
-        }
-        let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
-        let replaced = if new.expires_at.is_some() {
-            temporary.first()
-        } else {
-            for entry in &temporary {
-                remove(&mut change, entry).await?;
-            }
-            lasting.first()
-        };
-        let entry = LimitEntry {
-            id: replaced.map_or_else(|| LimitId::generate(change.now), |replaced| replaced.id),
-            target: new.target.clone(),
-            kind,
-            mode: new.mode,
-            expires_at: new.expires_at,
-            note: new.note.clone(),
-            created_by: replaced.map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
-            updated_by: actor.label().to_owned(),
-            updated_at: change.now,
-            revision: change.revision,
-        };
-        write(&mut change, &entry).await?;
-        change.record(record("limit.set", replaced, Some(&entry))).await?;
+        let entry = set(&mut change, new).await?;
         change.commit().await?;
         Ok(entry)
     }
@@ -258,6 +228,46 @@ fn changed_meanwhile(now: &[LimitEntry], wanted: &LimitKind) -> ControlError {
     })
 }
 
+/// Sets a limit in a change of somebody who may.
+pub(crate) async fn set(change: &mut Change<'_>, new: &NewLimit) -> Result<LimitEntry, ControlError> {
+    let actor = change.actor();
+    let kind = new.value.check(&new.target)?;
+    text::note(&new.note)?;
+    clock::check_end(new.expires_at, change.now)?;
+    check_target(&mut change.tx, actor, &new.target).await?;
+    if let Some(tool) = new.target.tool() {
+        tools::check_name(tool)?;
+        if !new.allow_unknown_tool {
+            tools::check_known(&mut change.tx, tool).await?;
+        }
+    }
+    let before = of_target(&mut change.tx, &new.target, kind.name()).await?;
+    let (temporary, lasting): (Vec<_>, Vec<_>) = before.into_iter().partition(|entry| entry.expires_at.is_some());
+    let replaced = if new.expires_at.is_some() {
+        temporary.first()
+    } else {
+        for entry in &temporary {
+            remove(change, entry).await?;
+        }
+        lasting.first()
+    };
+    let entry = LimitEntry {
+        id: replaced.map_or_else(|| LimitId::generate(change.now), |replaced| replaced.id),
+        target: new.target.clone(),
+        kind,
+        mode: new.mode,
+        expires_at: new.expires_at,
+        note: new.note.clone(),
+        created_by: replaced.map_or_else(|| actor.label().to_owned(), |replaced| replaced.created_by.clone()),
+        updated_by: actor.label().to_owned(),
+        updated_at: change.now,
+        revision: change.revision,
+    };
+    write(change, &entry).await?;
+    change.record(record("limit.set", replaced, Some(&entry))).await?;
+    Ok(entry)
+}
+
 /// Refuses a target outside the tenant that the actor is confined to.
 fn check_reach(actor: &Actor, target: &Target) -> Result<(), ControlError> {
     match actor.confined_to() {
@@ -288,7 +298,7 @@ async fn check_target(tx: &mut Transaction, actor: &Actor, target: &Target) -> R
 }
 
 /// The lasting and the temporary limit of a target, as far as there are such.
-async fn of_target(
+pub(crate) async fn of_target(
     tx: &mut Transaction,
     target: &Target,
     kind: LimitKindName,
@@ -331,7 +341,7 @@ async fn write(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), Contro
     Ok(())
 }
 
-async fn remove(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), ControlError> {
+pub(crate) async fn remove(change: &mut Change<'_>, entry: &LimitEntry) -> Result<(), ControlError> {
     change.execute(DELETE, args![entry.id]).await?;
     change.bury("limit", entry.id.to_string()).await?;
     change.record(record("limit.unset", Some(entry), None)).await

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
+use crate::change::Change;
 use crate::control::Control;
 use crate::db::{Transaction, args};
 use crate::error::ControlError;
@@ -80,6 +81,8 @@ const LIST: &str = select_plans!("WHERE name > $1 ORDER BY name LIMIT $2");
 
 const INSERT: &str = "INSERT INTO plans (id, name, note, created_at, revision) VALUES ($1, $2, $3, $4, $5)";
 
+const SET_NOTE: &str = "UPDATE plans SET note = $2, revision = $3 WHERE id = $1";
+
 const TENANTS_ON_PLAN: &str = "SELECT slug FROM tenants WHERE plan_id = $1 ORDER BY plan_id, slug LIMIT 3";
 
 const DELETE: &str = "DELETE FROM plans WHERE id = $1";
@@ -98,30 +101,8 @@ impl Plans<'_> {
     /// for an actor confined to a tenant.
     pub async fn create(self, actor: &Actor, name: &str, note: &str) -> Result<Plan, ControlError> {
         actor.require_global(Role::Operator)?;
-        text::slug("name", name)?;
-        text::note(note)?;
         let mut change = self.control.change(actor).await?;
-        if change.tx.optional::<Plan>(BY_NAME, args![name]).await?.is_some() {
-            return Err(ControlError::Conflict(format!("there already is a plan {name:?}: choose another name")));
-        }
-        let plan = Plan {
-            id: PlanId::generate(change.now),
-            name: name.to_owned(),
-            note: note.to_owned(),
-            created_at: change.now,
-            revision: change.revision,
-        };
-        let values = args![plan.id, name, note, plan.created_at, plan.revision];
-        change.execute(INSERT, values).await?;
-        change
-            .record(Record {
-                action: "plan.create",
-                target: format!("plan {name}"),
-                tenant_id: None,
-                before: None,
-                after: Some(JsonText::of(&plan)),
-            })
-            .await?;
+        let plan = create(&mut change, name, note).await?;
         change.commit().await?;
         Ok(plan)
     }
@@ -147,6 +128,19 @@ impl Plans<'_> {
         }
         let rows = self.control.read().await?.all(LIST, args![&after, page.rows()]).await?;
         Ok(Page::new(rows, page, |plan: &Plan| vec![plan.name.clone()]))
+    }
+
+    /// Gives the plan another remark.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` for a long remark.
+    pub async fn set_note(self, actor: &Actor, plan: &PlanRef, note: &str) -> Result<Plan, ControlError> {
+        actor.require(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let before = visible(&mut change.tx, actor, plan).await?;
+        let after = set_note(&mut change, before, note).await?;
+        change.finish().await?;
+        Ok(after)
     }
 
     /// Deletes a plan with its limits.
@@ -179,6 +173,55 @@ impl Plans<'_> {
             .await?;
         change.commit().await
     }
+}
+
+/// Creates a plan in a change of somebody who may.
+pub(crate) async fn create(change: &mut Change<'_>, name: &str, note: &str) -> Result<Plan, ControlError> {
+    change.actor().require_global(Role::Operator)?;
+    text::slug("name", name)?;
+    text::note(note)?;
+    if change.tx.optional::<Plan>(BY_NAME, args![name]).await?.is_some() {
+        return Err(ControlError::Conflict(format!("there already is a plan {name:?}: choose another name")));
+    }
+    let plan = Plan {
+        id: PlanId::generate(change.now),
+        name: name.to_owned(),
+        note: note.to_owned(),
+        created_at: change.now,
+        revision: change.revision,
+    };
+    let values = args![plan.id, name, note, plan.created_at, plan.revision];
+    change.execute(INSERT, values).await?;
+    change
+        .record(Record {
+            action: "plan.create",
+            target: format!("plan {name}"),
+            tenant_id: None,
+            before: None,
+            after: Some(JsonText::of(&plan)),
+        })
+        .await?;
+    Ok(plan)
+}
+
+/// Gives a plan another remark, in a change of somebody who may.
+pub(crate) async fn set_note(change: &mut Change<'_>, before: Plan, note: &str) -> Result<Plan, ControlError> {
+    text::note(note)?;
+    if before.note == note {
+        return Ok(before);
+    }
+    let after = Plan { note: note.to_owned(), revision: change.revision, ..before.clone() };
+    change.execute(SET_NOTE, args![after.id, note, after.revision]).await?;
+    change
+        .record(Record {
+            action: "plan.note",
+            target: format!("plan {}", after.name),
+            tenant_id: None,
+            before: Some(JsonText::of(&before)),
+            after: Some(JsonText::of(&after)),
+        })
+        .await?;
+    Ok(after)
 }
 
 /// Reads a plan; to an actor that is confined to a tenant no plan exists.

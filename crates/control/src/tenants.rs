@@ -172,39 +172,8 @@ impl Tenants<'_> {
     /// for an actor confined to a tenant.
     pub async fn create(self, actor: &Actor, slug: &str, name: &str) -> Result<Tenant, ControlError> {
         actor.require_global(Role::Operator)?;
-        text::slug("slug", slug)?;
-        text::name("name", name)?;
         let mut change = self.control.change(actor).await?;
-        if change.tx.optional::<Tenant>(BY_SLUG, args![slug]).await?.is_some() {
-            return Err(ControlError::Conflict(format!("there already is a tenant {slug:?}: choose another slug")));
-        }
-        let tenant = Tenant {
-            id: TenantId::generate(change.now),
-            slug: slug.to_owned(),
-            name: name.to_owned(),
-            status: Status::Active,
-            plan_id: None,
-            plan_name: None,
-            settings: TenantSettings::default(),
-            metadata: JsonText::empty_object(),
-            created_at: change.now,
-            updated_at: change.now,
-            revision: change.revision,
-        };
-        let values = args![
-            tenant.id,
-            slug,
-            name,
-            tenant.status,
-            tenant.plan_id,
-            &tenant.settings,
-            &tenant.metadata,
-            tenant.created_at,
-            tenant.updated_at,
-            tenant.revision,
-        ];
-        change.execute(INSERT, values).await?;
-        change.record(record("tenant.create", None, Some(&tenant))).await?;
+        let tenant = create(&mut change, slug, name).await?;
         change.commit().await?;
         Ok(tenant)
     }
@@ -230,7 +199,7 @@ impl Tenants<'_> {
     ) -> Result<Page<Tenant>, ControlError> {
         actor.require(Role::Viewer)?;
         let [after] = page.key()?;
-        let search = filter.search.as_deref().map(contains_pattern);
+        let search = filter.search.as_deref().map(|text| text::like(&text.to_ascii_lowercase(), "%", "%"));
         let status = filter.status.map(Status::as_str);
         let values = args![&after, page.rows(), actor.confined_to(), status, search];
         let rows = self.control.read().await?.all(LIST, values).await?;
@@ -272,15 +241,7 @@ impl Tenants<'_> {
         tenant: &TenantRef,
         settings: TenantSettings,
     ) -> Result<Tenant, ControlError> {
-        if settings.max_body_bytes == Some(0) {
-            let message = "max_body_bytes must be at least 1; leave it out to follow the server";
-            return Err(ControlError::invalid("max_body_bytes", &0, message));
-        }
-        let patterns = settings.allowed_tools.as_ref().map_or(0, Vec::len);
-        if patterns > MAX_PATTERNS {
-            let message = format!("allowed_tools must have at most {MAX_PATTERNS} patterns, not {patterns}");
-            return Err(ControlError::invalid("allowed_tools", &patterns, &message));
-        }
+        check_settings(&settings)?;
         self.edit(actor, tenant, "tenant.settings", |tenant| tenant.settings = settings).await
     }
 
@@ -294,12 +255,7 @@ impl Tenants<'_> {
         tenant: &TenantRef,
         metadata: JsonText,
     ) -> Result<Tenant, ControlError> {
-        let text = metadata.as_str();
-        if !text.starts_with('{') || text.len() > MAX_METADATA {
-            let size = text.len();
-            let message = format!("metadata must be a JSON object of at most {MAX_METADATA} bytes, this has {size}");
-            return Err(ControlError::invalid("metadata", text, &message));
-        }
+        check_metadata(&metadata)?;
         self.edit(actor, tenant, "tenant.metadata", |tenant| tenant.metadata = metadata).await
     }
 
@@ -317,16 +273,9 @@ impl Tenants<'_> {
         actor.require(Role::Operator)?;
         let mut change = self.control.change(actor).await?;
         let before = visible(&mut change.tx, actor, tenant).await?;
-        actor.require_global(Role::Operator)?;
-        let mut after = before.clone();
-        (after.plan_id, after.plan_name) = match plan {
-            None => (None, None),
-            Some(plan) => {
-                let plan = plans::visible(&mut change.tx, actor, plan).await?;
-                (Some(plan.id), Some(plan.name))
-            }
-        };
-        save(change, "tenant.plan", before, after).await
+        let after = assign_plan(&mut change, before, plan).await?;
+        change.finish().await?;
+        Ok(after)
     }
 
     /// Deletes the tenant with its agents, API keys and limits, for good.
@@ -356,8 +305,71 @@ impl Tenants<'_> {
         let before = visible(&mut change.tx, actor, tenant).await?;
         let mut after = before.clone();
         edit(&mut after);
-        save(change, action, before, after).await
+        let after = save(&mut change, action, before, after).await?;
+        change.finish().await?;
+        Ok(after)
     }
+}
+
+/// Creates a tenant in a change of somebody who may.
+pub(crate) async fn create(change: &mut Change<'_>, slug: &str, name: &str) -> Result<Tenant, ControlError> {
+    change.actor().require_global(Role::Operator)?;
+    text::slug("slug", slug)?;
+    text::name("name", name)?;
+    if change.tx.optional::<Tenant>(BY_SLUG, args![slug]).await?.is_some() {
+        return Err(ControlError::Conflict(format!("there already is a tenant {slug:?}: choose another slug")));
+    }
+    let tenant = Tenant {
+        id: TenantId::generate(change.now),
+        slug: slug.to_owned(),
+        name: name.to_owned(),
+        status: Status::Active,
+        plan_id: None,
+        plan_name: None,
+        settings: TenantSettings::default(),
+        metadata: JsonText::empty_object(),
+        created_at: change.now,
+        updated_at: change.now,
+        revision: change.revision,
+    };
+    let values = args![
+        tenant.id,
+        slug,
+        name,
+        tenant.status,
+        tenant.plan_id,
+        &tenant.settings,
+        &tenant.metadata,
+        tenant.created_at,
+        tenant.updated_at,
+        tenant.revision,
+    ];
+    change.execute(INSERT, values).await?;
+    change.record(record("tenant.create", None, Some(&tenant))).await?;
+    Ok(tenant)
+}
+
+pub(crate) fn check_settings(settings: &TenantSettings) -> Result<(), ControlError> {
+    if settings.max_body_bytes == Some(0) {
+        let message = "max_body_bytes must be at least 1; leave it out to follow the server";
+        return Err(ControlError::invalid("max_body_bytes", &0, message));
+    }
+    let patterns = settings.allowed_tools.as_ref().map_or(0, Vec::len);
+    if patterns > MAX_PATTERNS {
+        let message = format!("allowed_tools must have at most {MAX_PATTERNS} patterns, not {patterns}");
+        return Err(ControlError::invalid("allowed_tools", &patterns, &message));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_metadata(metadata: &JsonText) -> Result<(), ControlError> {
+    let text = metadata.as_str();
+    if !text.starts_with('{') || text.len() > MAX_METADATA {
+        let size = text.len();
+        let message = format!("metadata must be a JSON object of at most {MAX_METADATA} bytes, this has {size}");
+        return Err(ControlError::invalid("metadata", text, &message));
+    }
+    Ok(())
 }
 
 /// Reads a tenant; to an actor that is confined to another one it does not exist.
@@ -370,8 +382,8 @@ pub(crate) async fn visible(tx: &mut Transaction, actor: &Actor, tenant: &Tenant
 }
 
 /// Writes an edited tenant. An edit that changes nothing leaves no trace.
-async fn save(
-    mut change: Change<'_>,
+pub(crate) async fn save(
+    change: &mut Change<'_>,
     action: &'static str,
     before: Tenant,
     mut after: Tenant,
@@ -393,8 +405,26 @@ async fn save(
     ];
     change.execute(UPDATE, values).await?;
     change.record(record(action, Some(&before), Some(&after))).await?;
-    change.commit().await?;
     Ok(after)
+}
+
+/// Puts a tenant on a plan, in a change of somebody who may.
+pub(crate) async fn assign_plan(
+    change: &mut Change<'_>,
+    before: Tenant,
+    plan: Option<&PlanRef>,
+) -> Result<Tenant, ControlError> {
+    let actor = change.actor();
+    actor.require_global(Role::Operator)?;
+    let mut after = before.clone();
+    (after.plan_id, after.plan_name) = match plan {
+        None => (None, None),
+        Some(plan) => {
+            let plan = plans::visible(&mut change.tx, actor, plan).await?;
+            (Some(plan.id), Some(plan.name))
+        }
+    };
+    save(change, "tenant.plan", before, after).await
 }
 
 fn record(action: &'static str, before: Option<&Tenant>, after: Option<&Tenant>) -> Record {
@@ -406,20 +436,6 @@ fn record(action: &'static str, before: Option<&Tenant>, after: Option<&Tenant>)
         before: before.map(JsonText::of),
         after: after.map(JsonText::of),
     }
-}
-
-/// A LIKE pattern (with `\` as the escape) for lower-case texts that contain `text`. The
-/// databases do not agree on `lower` of a parameter outside of ASCII, so that is done here.
-fn contains_pattern(text: &str) -> String {
-    let mut pattern = String::from("%");
-    for character in text.to_ascii_lowercase().chars() {
-        if matches!(character, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    pattern.push('%');
-    pattern
 }
 
 impl From<&TenantSettings> for Arg<'_> {

@@ -37,3 +37,17 @@ pub(crate) fn name(field: &'static str, value: &str) -> Result<(), ControlError>
 pub(crate) fn note(value: &str) -> Result<(), ControlError> {
     line("note", value, 500)
 }
+
+/// A LIKE pattern (with `\` as the escape) for what begins and ends like this with `text` between. For texts in lower
+/// case lower the text first: the databases do not agree on `lower` of a parameter outside of ASCII.
+pub(crate) fn like(text: &str, begin: &str, end: &str) -> String {
+    let mut pattern = String::from(begin);
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push_str(end);
+    pattern
+}

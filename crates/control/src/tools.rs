@@ -6,7 +6,7 @@
 mod switches;
 
 pub use switches::ToolSwitch;
-pub(crate) use switches::{ALL_SWITCHES, SWITCHES_SINCE};
+pub(crate) use switches::{ALL_SWITCHES, OF_SCOPE, SWITCHES_SINCE, switch};
 
 use std::collections::HashMap;
 

@@ -66,7 +66,9 @@ impl Serve {
 /// Tells whoever started the server where its panel is, and how to become its owner.
 async fn announce(running: &Running) -> anyhow::Result<()> {
     let text = match (running.panel(), running.set_up_link().await?) {
-        (_, Some(link)) => format!("\nThe panel has no owner yet. Open this link once to make yourself one:\n  {link}\n\n"),
+        (_, Some(link)) => {
+            format!("\nThe panel has no owner yet. Open this link once to make yourself one:\n  {link}\n\n")
+        }
         (Some(panel), None) => format!("panel: {panel}\n"),
         (None, None) => return Ok(()),
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt as _;
 use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition, WallClock};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
@@ -15,6 +16,7 @@ use crate::gate::Gate;
 use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
 use crate::gate::edge::Edge;
+use crate::keeping;
 use crate::last_used::LastUsed;
 use crate::live_view::Live;
 use crate::meter::Meter;
@@ -107,6 +109,9 @@ impl House {
             draining: draining.clone(),
             started_at: clock.now_ms(),
         });
+        let id = format!("{:016x}", rand::rng().random::<u64>());
+        let bind = settings.bind.to_string();
+        tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
         Ok(Self { gate, engine, explainer, live, control, clock, draining, shutdown, tasks })
     }
 

@@ -114,11 +114,8 @@ pub(crate) async fn cell(
     let period = ranges::read(&query.range);
     let range = UsageRange::last(period, panel.clock.now_ms());
     let agent_ref = AgentRef::Id(agent.id);
-    let scope = UsageScope {
-        tenant: Some(reference.clone()),
-        agent: Some(agent_ref.clone()),
-        tool: Some(tool.clone()),
-    };
+    let scope =
+        UsageScope { tenant: Some(reference.clone()), agent: Some(agent_ref.clone()), tool: Some(tool.clone()) };
     let totals = panel.control.usage().totals(actor, &scope, range).await?;
     let series = panel.control.usage().series(actor, &scope, range).await?;
     let filter = EventFilter {
@@ -131,7 +128,11 @@ pub(crate) async fn cell(
     let question =
         Question { tenant: tenant.id.to_string(), agent: agent.id.to_string(), tool: tool.clone(), key: None };
     let explanation = match panel.live.explain(actor, question).await {
-        Ok(explanation) => Some(explanation),
+        Ok(mut explanation) => {
+            // What refuses now is what somebody came for; then what is nearly used up.
+            explanation.limits.sort_by_key(|limit| std::cmp::Reverse(pressure(limit)));
+            Some(explanation)
+        }
         // The tool is registered by another server than this one.
         Err(ControlError::NotFound { .. } | ControlError::UnknownTool { .. }) => None,
         Err(error) => return Err(error.into()),
@@ -159,6 +160,15 @@ pub(crate) async fn cell(
         choices,
         change,
         form,
+    })
+}
+
+/// How near a limit is to refusing: whether it does, and how much of it is used in thousandths.
+fn pressure(limit: &ExplainedLimit) -> (bool, u64) {
+    let usage = limit.usage.as_ref();
+    usage.map_or((false, 0), |usage| {
+        let whole = usage.used.saturating_add(usage.remaining).max(1);
+        (usage.refuses, usage.used.saturating_mul(1_000) / whole)
     })
 }
 

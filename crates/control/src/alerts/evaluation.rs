@@ -87,7 +87,7 @@ const LIST_OF_TENANT: &str = select_alerts!("WHERE l.tenant_id = $3 AND l.id < $
 
 const OPEN: &str = select_alerts!("WHERE l.open > '' ORDER BY l.open LIMIT 200");
 
-const OPEN_OF_TENANT: &str = select_alerts!("WHERE l.tenant_id = $1 AND l.open > '' ORDER BY l.open LIMIT 200");
+const OPEN_OF_TENANT: &str = select_alerts!("WHERE l.tenant_id = $1 AND l.open > '' ORDER BY l.id LIMIT 200");
 
 const OPEN_OF_RULE: &str = select_alerts!("WHERE l.rule_id = $1 AND l.open > ''");
 

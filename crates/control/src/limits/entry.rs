@@ -184,7 +184,7 @@ pub enum LimitValue {
 
 impl LimitValue {
     /// Reads the texts and checks that the parts go together.
-    pub(super) fn check(&self, target: &Target) -> Result<LimitKind, ControlError> {
+    pub(crate) fn check(&self, target: &Target) -> Result<LimitKind, ControlError> {
         match self {
             Self::Concurrency { cap } => {
                 let cap = cap.parse().map_err(|e| ControlError::invalid("concurrency", &cap, &e))?;

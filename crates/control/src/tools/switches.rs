@@ -4,12 +4,13 @@ use serde::Serialize;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
+use crate::change::Change;
 use crate::db::args;
 use crate::error::ControlError;
 use crate::ids::TenantId;
 use crate::json::JsonText;
 use crate::policy::Revision;
-use crate::tenants::{self, TenantRef};
+use crate::tenants::{self, Tenant, TenantRef};
 use crate::tools::{Tools, check_known};
 
 /// Whether a tool is served, to everybody or to one tenant. A tool without a switch is served; one that is off for
@@ -38,9 +39,10 @@ macro_rules! select_switches {
 
 const BY_TOOL: &str = select_switches!("WHERE tool = $1 AND scope = $2");
 
-const OF_SCOPE: &str = select_switches!("WHERE scope = $1 ORDER BY scope, tool");
+pub(crate) const OF_SCOPE: &str = select_switches!("WHERE scope = $1 ORDER BY scope, tool");
 
-const OF_TOOL: &str = select_switches!("WHERE tool = $1 AND (CAST($2 AS TEXT) IS NULL OR scope IN ('', $2)) ORDER BY scope");
+const OF_TOOL: &str =
+    select_switches!("WHERE tool = $1 AND (CAST($2 AS TEXT) IS NULL OR scope IN ('', $2)) ORDER BY scope");
 
 pub(crate) const ALL_SWITCHES: &str = select_switches!("");
 
@@ -124,34 +126,45 @@ impl Tools<'_> {
                 None
             }
         };
-        check_known(&mut change.tx, tool).await?;
-        let tenant_id = tenant.as_ref().map(|tenant| tenant.id);
-        let before: Option<ToolSwitch> = change.tx.optional(BY_TOOL, args![tool, scope(tenant_id)]).await?;
-        if let Some(before) = before.as_ref().filter(|before| before.enabled == enabled) {
-            return Ok(before.clone());
-        }
-        let after = ToolSwitch {
-            tool: tool.to_owned(),
-            tenant_id,
-            enabled,
-            updated_by: actor.label().to_owned(),
-            updated_at: change.now,
-            revision: change.revision,
-        };
-        let values =
-            args![tool, scope(tenant_id), tenant_id, enabled, &after.updated_by, after.updated_at, after.revision,];
-        change.execute(UPSERT, values).await?;
-        let for_whom = tenant.map(|tenant| format!(" for tenant {}", tenant.slug)).unwrap_or_default();
-        change
-            .record(Record {
-                action: if enabled { "tool.enable" } else { "tool.disable" },
-                target: format!("tool {tool}{for_whom}"),
-                tenant_id,
-                before: before.as_ref().map(JsonText::of),
-                after: Some(JsonText::of(&after)),
-            })
-            .await?;
-        change.commit().await?;
+        let after = switch(&mut change, tool, tenant.as_ref(), enabled).await?;
+        change.finish().await?;
         Ok(after)
     }
+}
+
+/// Switches a tool in a change of somebody who may.
+pub(crate) async fn switch(
+    change: &mut Change<'_>,
+    tool: &str,
+    tenant: Option<&Tenant>,
+    enabled: bool,
+) -> Result<ToolSwitch, ControlError> {
+    check_known(&mut change.tx, tool).await?;
+    let tenant_id = tenant.map(|tenant| tenant.id);
+    let before: Option<ToolSwitch> = change.tx.optional(BY_TOOL, args![tool, scope(tenant_id)]).await?;
+    if let Some(before) = before.as_ref().filter(|before| before.enabled == enabled) {
+        return Ok(before.clone());
+    }
+    let after = ToolSwitch {
+        tool: tool.to_owned(),
+        tenant_id,
+        enabled,
+        updated_by: change.actor().label().to_owned(),
+        updated_at: change.now,
+        revision: change.revision,
+    };
+    let values =
+        args![tool, scope(tenant_id), tenant_id, enabled, &after.updated_by, after.updated_at, after.revision,];
+    change.execute(UPSERT, values).await?;
+    let for_whom = tenant.map(|tenant| format!(" for tenant {}", tenant.slug)).unwrap_or_default();
+    change
+        .record(Record {
+            action: if enabled { "tool.enable" } else { "tool.disable" },
+            target: format!("tool {tool}{for_whom}"),
+            tenant_id,
+            before: before.as_ref().map(JsonText::of),
+            after: Some(JsonText::of(&after)),
+        })
+        .await?;
+    Ok(after)
 }

@@ -1,4 +1,4 @@
-use sluicegate_control::{Actor, AuditVerdict, JsonText, PageRequest};
+use sluicegate_control::{Actor, AuditFilter, AuditVerdict, JsonText, PageRequest};
 
 use crate::harness::{START, Store, on_both};
 
@@ -113,5 +113,29 @@ on_both! {
         );
         assert_eq!(verdict(store).await, AuditVerdict::Intact { entries: 40 });
         assert_eq!(store.control.policy().revision().await.unwrap().get(), 40);
+    }
+
+    async fn a_search_finds_what_every_named_part_holds_for(store: &Store) {
+        let alice = Actor::user("alice", sluicegate_control::Role::Owner, sluicegate_control::Reach::Global);
+        let acme = store.tenant("acme").await.id;
+        store.control.tenants().create(&alice, "globex-1", "x").await.unwrap();
+        store.clock.advance(std::time::Duration::from_secs(1));
+        store.control.tenants().rename(&alice, &"acme".into(), "Acme").await.unwrap();
+        store.agent("acme", "u-42").await;
+        let found = async |filter: AuditFilter| -> Vec<String> {
+            let page = store.control.audit().search(&store.root, &filter, &PageRequest::default()).await.unwrap();
+            page.items.into_iter().map(|entry| entry.action).collect()
+        };
+        let none = AuditFilter::default;
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(found(none()).await.len(), 4);
+        assert_eq!(found(AuditFilter { actor: text("user:alice"), ..none() }).await, ["tenant.rename", "tenant.create"]);
+        assert_eq!(found(AuditFilter { action: text("agent"), ..none() }).await, ["agent.create"]);
+        assert_eq!(found(AuditFilter { action: text("tenant.create"), ..none() }).await.len(), 2);
+        assert_eq!(found(AuditFilter { action: text("tenant.creat"), ..none() }).await.len(), 0);
+        assert_eq!(found(AuditFilter { target: text("GLOBEX-"), ..none() }).await, ["tenant.create"]);
+        assert_eq!(found(AuditFilter { target: text("%"), ..none() }).await.len(), 0);
+        assert_eq!(found(AuditFilter { from: Some(START + 1), ..none() }).await, ["agent.create", "tenant.rename"]);
+        assert_eq!(found(AuditFilter { to: Some(START + 1), tenant: Some(acme.into()), ..none() }).await, ["tenant.create"]);
     }
 }

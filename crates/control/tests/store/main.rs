@@ -8,9 +8,11 @@
 
 mod admins;
 mod agents;
+mod alerts;
 mod audit;
 mod events;
 mod harness;
+mod instances;
 mod keys;
 mod limits;
 mod migrations;
@@ -18,8 +20,10 @@ mod permissions;
 mod plans;
 mod policy;
 mod portability;
+mod previews;
 mod query_plans;
 mod tenants;
 mod tools;
+mod transfer;
 mod usage;
 mod watch;

@@ -1,10 +1,10 @@
 use std::pin::Pin;
 
 use sluicegate_control::{
-    Actor, AdminTokenId, Agent, AlertKind, AlertRuleId, Control, ControlError, EventFilter, JsonText, KeyId,
-    LimitFilter, LimitId, LimitKindName, MatrixQuery, NewAlertRule, NewKey, NewLimit, NewToken, Overlap, PageRequest,
-    Period, PlanId, Reach, Retention, Role, RunawayRule, SessionId, Signals, Target, TenantFilter, TenantId, TenantRef,
-    TenantSettings, UsageBatch, UsageRange, UsageScope, UserId,
+    Actor, AdminTokenId, Agent, AlertKind, AlertRuleId, AuditFilter, Control, ControlError, EventFilter, Instance,
+    JsonText, KeyId, LimitFilter, LimitId, LimitKindName, MatrixQuery, NewAlertRule, NewKey, NewLimit, NewToken,
+    Overlap, PageRequest, Period, PlanId, PolicyDocument, Reach, Retention, Role, RunawayRule, SessionId, Signals,
+    Target, TenantFilter, TenantId, TenantRef, TenantSettings, UsageBatch, UsageRange, UsageScope, UserId,
 };
 
 use crate::harness::{START, Store, kind, on_both, tool};
@@ -17,8 +17,8 @@ pub(crate) struct Fixture {
     plan: PlanId,
     limit: LimitId,
     server_limit: LimitId,
-    user: UserId,
-    session: SessionId,
+    pub(crate) user: UserId,
+    pub(crate) session: SessionId,
     token: AdminTokenId,
     rule: AlertRuleId,
     /// Unlike any other of the same test.
@@ -138,8 +138,6 @@ pub(crate) fn use_cases() -> Vec<UseCase> {
         "users.suspend", Owner, ToItsTenant: |c, a, f| c.users().suspend(a, &f.user.into());
         "users.resume", Owner, ToItsTenant: |c, a, f| c.users().resume(a, &f.user.into());
         "users.delete", Owner, ToItsTenant: |c, a, f| c.users().delete(a, &f.user.into());
-        "sessions.list", Owner, ToItsTenant: |c, a, f| c.sessions().list(a, f.user);
-        "sessions.revoke", Owner, ToItsTenant: |c, a, f| c.sessions().revoke(a, f.session);
         "admin_tokens.create for everything", Owner, Forbidden: |c, a, _f| c.admin_tokens().create(a, token(None));
         "admin_tokens.create for a tenant", Owner, ToItsTenant: |c, a, f| c.admin_tokens().create(a, token(Some(f.acme)));
         "admin_tokens.get", Owner, ToItsTenant: |c, a, f| c.admin_tokens().get(a, f.token);
@@ -157,7 +155,18 @@ pub(crate) fn use_cases() -> Vec<UseCase> {
         "alerts.evaluate", Operator, Forbidden: |c, a, _f| async { c.alerts().evaluate(a, &Signals::default()).await };
         "alerts.forget", Operator, Forbidden: |c, a, _f| c.alerts().forget(a, 1);
         "alerts.delete_rule", Operator, ToItsTenant: |c, a, f| c.alerts().delete_rule(a, f.rule);
+        "instances.list", Viewer, Forbidden: |c, a, _f| c.instances().list(a);
+        "instances.beat", Operator, Forbidden: |c, a, f| async { c.instances().beat(a, &instance(&f.fresh)).await };
+        "instances.leave", Operator, Forbidden: |c, a, f| c.instances().leave(a, &f.fresh);
+        "transfer.export", Viewer, Filtered: |c, a, _f| c.transfer().export(a, None);
+        "transfer.export of a tenant", Viewer, ToItsTenant: |c, a, f| async { c.transfer().export(a, Some(&f.acme.into())).await };
+        "transfer.import of a tenant", Operator, ToItsTenant: |c, a, f| async { c.transfer().import(a, &policy(f), false).await };
+        "transfer.import of a tenant, tried", Operator, ToItsTenant: |c, a, f| async { c.transfer().import(a, &policy(f), true).await };
+        "transfer.import of a plan", Operator, Forbidden: |c, a, _f| async { c.transfer().import(a, &everything(), true).await };
+        "plans.set_note", Operator, NotFound: |c, a, f| c.plans().set_note(a, &f.plan.into(), "x");
         "audit.list", Viewer, Filtered: |c, a, _f| c.audit().list(a, None, &PageRequest::default());
+        "audit.search", Viewer, Filtered: |c, a, _f| c.audit().search(a, &AuditFilter::default(), &PageRequest::default());
+        "audit.search of a tenant", Viewer, ToItsTenant: |c, a, f| c.audit().search(a, &AuditFilter { tenant: Some(f.acme.into()), ..AuditFilter::default() }, &PageRequest::default());
         "audit.list of a tenant", Viewer, ToItsTenant: |c, a, f| c.audit().list(a, Some(&f.acme.into()), &PageRequest::default());
         "audit.verify", Viewer, Forbidden: |c, a, _f| c.audit().verify(a);
         "tenants.delete", Operator, ForbiddenInItsTenant: |c, a, f| c.tenants().delete(a, &f.acme.into());
@@ -191,6 +200,37 @@ fn rule(tenant: Option<TenantId>) -> NewAlertRule {
         enabled: true,
         webhook: None,
     }
+}
+
+fn instance(id: &str) -> Instance {
+    Instance {
+        id: id.to_owned(),
+        address: String::new(),
+        version: String::new(),
+        revision: sluicegate_control::Revision::START,
+        draining: false,
+        started_at: 0,
+        seen_at: 0,
+    }
+}
+
+/// Another name for the tenant, and other limits.
+fn policy(f: &Fixture) -> PolicyDocument {
+    let text = serde_json::json!({
+        "version": 1,
+        "tenants": [{
+            "slug": "acme", "name": f.fresh, "limits": [{ "rate": "5/s" }, { "rate": "1/s", "tool": "export" }],
+            "agents": [{ "name": "u-42", "limits": [] }], "disabled_tools": ["export"],
+        }],
+    });
+    serde_json::from_value(text).unwrap()
+}
+
+fn everything() -> PolicyDocument {
+    let text = serde_json::json!({
+        "version": 1, "limits": [], "plans": [{ "name": "imported", "limits": [{ "rate": "5/s" }] }],
+    });
+    serde_json::from_value(text).unwrap()
 }
 
 /// An account and a session without the cost of hashing a password.

@@ -121,6 +121,8 @@ async fn extra(store: &Store, f: &Fixture) {
     sessions.load("x").await.unwrap();
     sessions.delete("x").await.unwrap();
     sessions.forget_ended().await.unwrap();
+    sessions.list(root, f.user).await.unwrap();
+    sessions.revoke(root, f.session).await.unwrap();
     let confined = Actor::user("alice", Role::Owner, Reach::Tenant(f.acme));
     control.users().list(&confined, &page).await.unwrap();
     control.admin_tokens().list(&confined, &page).await.unwrap();

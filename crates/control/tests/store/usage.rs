@@ -72,13 +72,13 @@ on_both! {
     async fn processes_that_write_at_once_lose_nothing(store: &Store) {
         let agents = agents(store).await;
         let second = store.second().await;
-        for seq in 1..=10 {
+        for seq in 1..=4 {
             let batch = |writer: &str| UsageBatch {
                 writer: writer.to_owned(),
                 seq,
                 // In another order each, so that they would wait for each other's rows.
-                rows: (0..200).map(|n: usize| {
-                    let n = if writer == "one" { n } else { 199 - n };
+                rows: (0..150).map(|n: usize| {
+                    let n = if writer == "one" { n } else { 149 - n };
                     row(&agents[n % 3], &format!("tool-{n}"), START, refused(1, 0))
                 }).collect(),
                 seen: agents.iter().map(|agent| (agent.tenant_id, agent.id, START + seq)).collect(),
@@ -90,9 +90,9 @@ on_both! {
             );
             assert!(a.unwrap() && b.unwrap());
         }
-        assert_eq!(total(store, &UsageScope::default(), Period::QuarterHour).await.calls, 4_000);
+        assert_eq!(total(store, &UsageScope::default(), Period::QuarterHour).await.calls, 1_200);
         let seen = store.control.agents().get(&store.root, &"acme".into(), &"a-1".into()).await.unwrap();
-        assert_eq!(seen.last_seen_at, Some(START + 10));
+        assert_eq!(seen.last_seen_at, Some(START + 4));
     }
 
     async fn a_total_stands_beside_that_of_the_range_before(store: &Store) {
@@ -181,7 +181,9 @@ on_both! {
             let Some(next) = matrix.next else { break };
             page.after = Some(next.to_string().parse().unwrap());
         }
-        let expected = [("b", 5), ("a", 3), ("c", 3), ("d", 3), ("e", 1)];
+        assert_eq!(seen.iter().map(|(_, refusals)| *refusals).collect::<Vec<_>>(), [5, 3, 3, 3, 1]);
+        seen.sort();
+        let expected = [("a", 3), ("b", 5), ("c", 3), ("d", 3), ("e", 1)];
         assert_eq!(seen, expected.map(|(name, refusals)| (name.to_owned(), refusals)));
     }
 

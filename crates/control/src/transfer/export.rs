@@ -1,0 +1,102 @@
+//! Writing the document.
+
+use std::collections::BTreeMap;
+
+use crate::actor::{Actor, Role};
+use crate::control::Control;
+use crate::error::ControlError;
+use crate::ids::AgentId;
+use crate::limits::{LimitFilter, Target};
+use crate::page::{Page, PageRequest};
+use crate::status::Status;
+use crate::tenants::{Tenant, TenantFilter, TenantRef};
+use crate::transfer::Transfer;
+use crate::transfer::document::{AgentDocument, LimitDocument, PlanDocument, PolicyDocument, TenantDocument};
+
+impl Transfer<'_> {
+    /// The policy as a document: everything that the actor sees, or one tenant.
+    ///
+    /// # Errors
+    /// `NotFound` for the tenant.
+    pub async fn export(self, actor: &Actor, tenant: Option<&TenantRef>) -> Result<PolicyDocument, ControlError> {
+        actor.require(Role::Viewer)?;
+        let control = self.control;
+        let mut document = PolicyDocument { version: 1, ..PolicyDocument::default() };
+        if let Some(tenant) = tenant {
+            let tenant = control.tenants().get(actor, tenant).await?;
+            document.tenants.push(tenant_document(control, actor, tenant).await?);
+            return Ok(document);
+        }
+        if actor.confined_to().is_none() {
+            let limits = every(async |page| control.limits().list(actor, &LimitFilter::All, page).await).await?;
+            let of_everybody =
+                limits.iter().filter(|entry| matches!(entry.target, Target::Server | Target::Tool { .. }));
+            document.limits = Some(of_everybody.map(LimitDocument::of).collect());
+            document.disabled_tools = Some(disabled(control, actor, None).await?);
+            for plan in every(async |page| control.plans().list(actor, page).await).await? {
+                let filter = LimitFilter::Plan(plan.id.into());
+                let limits = every(async |page| control.limits().list(actor, &filter, page).await).await?;
+                let limits = Some(limits.iter().map(LimitDocument::of).collect());
+                document.plans.push(PlanDocument { name: plan.name, note: plan.note, limits });
+            }
+        }
+        let all = TenantFilter::default();
+        for tenant in every(async |page| control.tenants().list(actor, &all, page).await).await? {
+            document.tenants.push(tenant_document(control, actor, tenant).await?);
+        }
+        Ok(document)
+    }
+}
+
+async fn tenant_document(control: &Control, actor: &Actor, tenant: Tenant) -> Result<TenantDocument, ControlError> {
+    let reference = TenantRef::Id(tenant.id);
+    let filter = LimitFilter::Tenant(reference.clone());
+    let limits = every(async |page| control.limits().list(actor, &filter, page).await).await?;
+    let mut of_agents = BTreeMap::<AgentId, Vec<LimitDocument>>::new();
+    let mut of_tenant = Vec::new();
+    for entry in &limits {
+        match (&entry.target, entry.target.agent()) {
+            (Target::Key { .. }, _) => {}
+            (_, Some(agent)) => of_agents.entry(agent).or_default().push(LimitDocument::of(entry)),
+            (_, None) => of_tenant.push(LimitDocument::of(entry)),
+        }
+    }
+    let mut agents = Vec::new();
+    for agent in every(async |page| control.agents().list(actor, &reference, page).await).await? {
+        let limits = of_agents.remove(&agent.id);
+        if limits.is_some() || agent.status != Status::Active {
+            let limits = Some(limits.unwrap_or_default());
+            agents.push(AgentDocument { name: agent.name, status: Some(agent.status), limits });
+        }
+    }
+    let metadata = serde_json::from_str(tenant.metadata.as_str()).unwrap_or_default();
+    Ok(TenantDocument {
+        slug: tenant.slug,
+        name: tenant.name,
+        status: Some(tenant.status),
+        plan: Some(tenant.plan_name.unwrap_or_default()),
+        settings: Some(tenant.settings),
+        metadata: Some(metadata),
+        disabled_tools: Some(disabled(control, actor, Some(&reference)).await?),
+        limits: Some(of_tenant),
+        agents,
+    })
+}
+
+async fn disabled(control: &Control, actor: &Actor, tenant: Option<&TenantRef>) -> Result<Vec<String>, ControlError> {
+    let switches = control.tools().switches(actor, tenant).await?;
+    Ok(switches.into_iter().filter(|switch| !switch.enabled).map(|switch| switch.tool).collect())
+}
+
+/// All pages of a list.
+async fn every<T>(list: impl AsyncFn(&PageRequest) -> Result<Page<T>, ControlError>) -> Result<Vec<T>, ControlError> {
+    let (mut items, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX));
+    loop {
+        let found = list(&page).await?;
+        items.extend(found.items);
+        match found.next {
+            Some(next) => page.after = Some(next),
+            None => return Ok(items),
+        }
+    }
+}
