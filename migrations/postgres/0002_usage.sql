@@ -3,6 +3,7 @@
 -- One row for each agent, tool and bucket of time. `bucket` is when it begins, in UTC. An
 -- empty `agent_id` stands for callers that nobody identified, and for those beyond the cap
 -- of what one process counts apart; an empty `tool` for requests that call no known tool.
+-- The indexes of rows with refusals hold all that the search for the most refused needs.
 -- No foreign keys: what happened stays true when a tenant is gone, and retention ends it.
 CREATE TABLE usage_minute (
     tenant_id       TEXT COLLATE "C" NOT NULL,
@@ -46,8 +47,9 @@ CREATE TABLE usage_minute (
     PRIMARY KEY (tenant_id, agent_id, bucket, tool)
 );
 CREATE INDEX usage_minute_bucket ON usage_minute (bucket);
-CREATE INDEX usage_minute_throttled ON usage_minute (bucket, tenant_id) WHERE throttled > 0;
-CREATE INDEX usage_minute_tenant_throttled ON usage_minute (tenant_id, bucket) WHERE throttled > 0;
+CREATE INDEX usage_minute_throttled ON usage_minute (bucket, tenant_id, agent_id, tool, throttled) WHERE throttled > 0;
+CREATE INDEX usage_minute_tenant_throttled ON usage_minute
+    (tenant_id, bucket, agent_id, tool, throttled) WHERE throttled > 0;
 
 CREATE TABLE usage_hour (
     tenant_id       TEXT COLLATE "C" NOT NULL,
@@ -91,8 +93,9 @@ CREATE TABLE usage_hour (
     PRIMARY KEY (tenant_id, agent_id, bucket, tool)
 );
 CREATE INDEX usage_hour_bucket ON usage_hour (bucket);
-CREATE INDEX usage_hour_throttled ON usage_hour (bucket, tenant_id) WHERE throttled > 0;
-CREATE INDEX usage_hour_tenant_throttled ON usage_hour (tenant_id, bucket) WHERE throttled > 0;
+CREATE INDEX usage_hour_throttled ON usage_hour (bucket, tenant_id, agent_id, tool, throttled) WHERE throttled > 0;
+CREATE INDEX usage_hour_tenant_throttled ON usage_hour
+    (tenant_id, bucket, agent_id, tool, throttled) WHERE throttled > 0;
 
 CREATE TABLE usage_day (
     tenant_id       TEXT COLLATE "C" NOT NULL,
@@ -136,8 +139,9 @@ CREATE TABLE usage_day (
     PRIMARY KEY (tenant_id, agent_id, bucket, tool)
 );
 CREATE INDEX usage_day_bucket ON usage_day (bucket);
-CREATE INDEX usage_day_throttled ON usage_day (bucket, tenant_id) WHERE throttled > 0;
-CREATE INDEX usage_day_tenant_throttled ON usage_day (tenant_id, bucket) WHERE throttled > 0;
+CREATE INDEX usage_day_throttled ON usage_day (bucket, tenant_id, agent_id, tool, throttled) WHERE throttled > 0;
+CREATE INDEX usage_day_tenant_throttled ON usage_day
+    (tenant_id, bucket, agent_id, tool, throttled) WHERE throttled > 0;
 
 -- The same, summed over the agents of a tenant, and under the tenant `*` over everybody:
 -- totals and charts read a row for each tool, however many agents there are.

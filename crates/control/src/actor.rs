@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::db::text_column;
 use crate::error::ControlError;
 use crate::ids::{TenantId, UserId};
+use crate::policy::Revision;
 
 /// What an actor may do, least first: each role may do all that the ones before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -80,6 +81,7 @@ pub struct Actor {
     user: Option<UserId>,
     address: Option<String>,
     request_id: Option<String>,
+    expected: Option<Revision>,
 }
 
 impl Actor {
@@ -112,7 +114,7 @@ impl Actor {
 
     fn new(kind: &str, name: &str, role: Role, reach: Reach) -> Self {
         let label = one_line(&format!("{kind}:{name}"));
-        Self { label, role, reach, user: None, address: None, request_id: None }
+        Self { label, role, reach, user: None, address: None, request_id: None, expected: None }
     }
 
     /// Adds where a request came from, for the audit log.
@@ -120,6 +122,14 @@ impl Actor {
     pub fn with_request(mut self, address: Option<String>, request_id: Option<String>) -> Self {
         self.address = address.as_deref().map(one_line);
         self.request_id = request_id.as_deref().map(one_line);
+        self
+    }
+
+    /// Makes the next change depend on what it changes: unless that still has this revision, the one the actor has seen,
+    /// the change is refused as [`ControlError::Stale`] and undone.
+    #[must_use]
+    pub const fn expecting(mut self, revision: Revision) -> Self {
+        self.expected = Some(revision);
         self
     }
 
@@ -156,6 +166,11 @@ impl Actor {
 
     pub(crate) fn address(&self) -> Option<&str> {
         self.address.as_deref()
+    }
+
+    /// The revision that what is changed must have.
+    pub(crate) const fn expected(&self) -> Option<Revision> {
+        self.expected
     }
 
     pub(crate) fn request_id(&self) -> Option<&str> {

@@ -142,8 +142,8 @@ const SEARCH: &str = select_entries!(
     r"WHERE seq < $1
         AND (CAST($3 AS TEXT) IS NULL OR tenant_id = $3)
         AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
-        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '')
-        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '')
+        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '\')
+        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '\')
         AND at >= $8 AND at < $9
       ORDER BY seq DESC LIMIT $2"
 );
@@ -151,8 +151,8 @@ const SEARCH: &str = select_entries!(
 const SEARCH_OF_TENANT: &str = select_entries!(
     r"WHERE tenant_id = $3 AND seq < $1
         AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
-        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '')
-        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '')
+        AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '\')
+        AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '\')
         AND at >= $8 AND at < $9
       ORDER BY seq DESC LIMIT $2"
 );

@@ -38,6 +38,12 @@ pub(crate) struct Change<'a> {
     steps: Vec<Record>,
 }
 
+/// What everything that can be changed carries.
+#[derive(serde::Deserialize)]
+struct Revised {
+    revision: i64,
+}
+
 #[derive(sqlx::FromRow)]
 struct State {
     revision: Revision,
@@ -84,7 +90,24 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
+    /// Refuses a change whose actor has seen something older than what it changes.
+    fn check_expected(&self) -> Result<(), ControlError> {
+        let Some(expected) = self.actor.expected() else { return Ok(()) };
+        let revision = |record: &Record| {
+            let before = record.before.as_ref()?;
+            serde_json::from_str::<Revised>(before.as_str()).ok().map(|before| before.revision)
+        };
+        if self.steps.iter().any(|step| revision(step) == Some(expected.get())) {
+            return Ok(());
+        }
+        // The last step is what was asked for; those before it made room.
+        let (target, present) =
+            self.steps.last().map(|step| (step.target.clone(), step.before.clone())).unwrap_or_default();
+        Err(ControlError::Stale { target, present })
+    }
+
     pub(crate) async fn commit(mut self) -> Result<(), ControlError> {
+        self.check_expected()?;
         let ChainHead { seq, hash } = &self.head;
         self.tx.execute(MOVE_CHAIN_HEAD, args![*seq, hash]).await?;
         if let Backend::Postgres(_) = self.tx {

@@ -1,6 +1,7 @@
 //! What a use case can fail with.
 
 use crate::actor::Role;
+use crate::json::JsonText;
 
 /// Why a use case did not do what it was asked.
 ///
@@ -42,6 +43,14 @@ pub enum ControlError {
     /// The change contradicts what is already there. The text is a complete sentence.
     #[error("{0}")]
     Conflict(String),
+    /// What was to be changed is not any more as the actor has seen it, see [`Actor::expecting`](crate::Actor::expecting).
+    #[error("{target} has been changed meanwhile: look at it again, and repeat what still applies")]
+    Stale {
+        /// What it is, in the words of the audit log.
+        target: String,
+        /// How it is now, as JSON; nothing when it did not exist.
+        present: Option<JsonText>,
+    },
     /// The actor may see this but not do it.
     #[error("{actor} may not do this: it needs the role {needed} {}", reach(*.global))]
     Forbidden {

@@ -124,15 +124,19 @@ fn page(grain: Grain, of_tenant: &str) -> String {
                  OR (CAST(SUM(throttled) AS BIGINT) = $3 AND (tenant_id, agent_id) > ($4, $5))
              ORDER BY refused DESC, tenant_id, agent_id
              LIMIT $6
+         ), cells AS (
+             SELECT top.refused, top.tenant_id, top.agent_id, u.tool,
+                    CAST(SUM(u.throttled) AS BIGINT) AS refusals, CAST(SUM(u.calls) AS BIGINT) AS calls
+             FROM top
+             JOIN usage_{grain} u ON u.tenant_id = top.tenant_id AND u.agent_id = top.agent_id
+              AND u.bucket >= $1 AND u.bucket < $2 AND (CAST($7 AS TEXT) IS NULL OR u.tool = $7)
+             GROUP BY top.refused, top.tenant_id, top.agent_id, u.tool
          )
-         SELECT top.refused, top.tenant_id, t.slug AS tenant_slug, top.agent_id, a.name AS agent_name, u.tool,
-                CAST(SUM(u.throttled) AS BIGINT) AS refusals, CAST(SUM(u.calls) AS BIGINT) AS calls
-         FROM top
-         JOIN usage_{grain} u ON u.tenant_id = top.tenant_id AND u.agent_id = top.agent_id
-          AND u.bucket >= $1 AND u.bucket < $2 AND (CAST($7 AS TEXT) IS NULL OR u.tool = $7)
-         LEFT JOIN tenants t ON t.id = top.tenant_id
-         LEFT JOIN agents a ON a.id = top.agent_id
-         GROUP BY top.refused, top.tenant_id, t.slug, top.agent_id, a.name, u.tool"
+         SELECT c.refused, c.tenant_id, t.slug AS tenant_slug, c.agent_id, a.name AS agent_name, c.tool, c.refusals,
+                c.calls
+         FROM cells c
+         LEFT JOIN tenants t ON t.id = c.tenant_id
+         LEFT JOIN agents a ON a.id = c.agent_id"
     )
 }
 
@@ -191,7 +195,7 @@ impl Usage<'_> {
         let mut tx = self.control.read().await?;
         let scope = UsageScope { tenant: query.tenant.clone(), agent: None, tool: None };
         let tenant = Resolved::of(&mut tx, actor, &scope).await?.tenant;
-        let (from, to, grain) = (range.from(), range.to(), range.grain().index());
+        let (from, to, grain) = (range.from(), range.to(), range.rows().index());
 
         let columns: Vec<ColumnRow> = tx.all(&COLUMNS[grain], args![from, to, &tenant, tool]).await?;
         let mut total = ThrottleCell::default();

@@ -158,7 +158,7 @@ impl Resolved {
     }
 
     async fn total(&self, tx: &mut Transaction, range: UsageRange) -> Result<Counts, ControlError> {
-        let statement = self.statement(&TOTAL, &TOTAL_OF_AGENT, range.grain());
+        let statement = self.statement(&TOTAL, &TOTAL_OF_AGENT, range.rows());
         let values = args![range.from(), range.to(), &self.tenant, self.agent, self.tool.as_deref()];
         Ok(tx.one(statement, values).await?)
     }
@@ -173,7 +173,7 @@ impl Usage<'_> {
         actor.require(Role::Viewer)?;
         let mut tx = self.control.read().await?;
         let scope = Resolved::of(&mut tx, actor, scope).await?;
-        let others = scope.statement(&OTHERS, &OTHERS_OF_AGENT, range.grain());
+        let others = scope.statement(&OTHERS, &OTHERS_OF_AGENT, range.rows());
         let values = args![range.from(), range.to(), &scope.tenant, scope.agent];
         Ok(Totals {
             range,
@@ -218,7 +218,7 @@ impl Usage<'_> {
         actor.require(Role::Viewer)?;
         let mut tx = self.control.read().await?;
         let scope = Resolved::of(&mut tx, actor, scope).await?;
-        let statement = scope.statement(&BY_TOOL, &BY_TOOL_OF_AGENT, range.grain());
+        let statement = scope.statement(&BY_TOOL, &BY_TOOL_OF_AGENT, range.rows());
         let values = args![range.from(), range.to(), &scope.tenant, scope.agent];
         let mut rows: Vec<ToolRow> = tx.all(statement, values).await?;
         rows.sort_by(|one, other| one.tool.cmp(&other.tool));

@@ -124,25 +124,34 @@ impl FromStr for Period {
 }
 
 /// A stretch of whole buckets.
+///
+/// A chart has finer buckets than what is added up is read from, so that it shows more than a few points and a page reads
+/// few rows. Both have the same ends, so they agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageRange {
     from: i64,
     to: i64,
     grain: Grain,
+    #[serde(skip)]
+    rows: Grain,
 }
 
-/// Up to here minutes are read, and up to the other hours: beyond, a page would read more rows than it can show.
-const MOST_IN_MINUTES: i64 = 6 * HOUR;
-const MOST_IN_HOURS: i64 = 8 * DAY;
+/// Up to which length, in milliseconds, a chart and what is added up are read from which table.
+const TABLES: [(i64, Grain, Grain); 4] = [
+    (HOUR, Grain::Minute, Grain::Minute),
+    (6 * HOUR, Grain::Minute, Grain::Hour),
+    (2 * DAY, Grain::Hour, Grain::Hour),
+    (8 * DAY, Grain::Hour, Grain::Day),
+];
+
 const MOST: i64 = 400 * DAY;
 
 impl UsageRange {
     /// The last `period` up to now, the bucket that is still being filled included.
-    pub const fn last(period: Period, now_ms: i64) -> Self {
-        let length = period.ms();
-        let grain = Self::grain_for(length);
-        let to = grain.bucket_of(now_ms) + grain.ms();
-        Self { from: to - length, to, grain }
+    pub fn last(period: Period, now_ms: i64) -> Self {
+        let (grain, rows) = Self::tables(period.ms());
+        let to = rows.bucket_of(now_ms) + rows.ms();
+        Self { from: to - period.ms(), to, grain, rows }
     }
 
     /// From a moment up to another, both in epoch milliseconds, widened to whole buckets.
@@ -156,24 +165,19 @@ impl UsageRange {
         if to.saturating_sub(from) > MOST {
             return Err(ControlError::invalid("from", &from, &"the range must not be longer than 400 days"));
         }
-        let grain = Self::grain_for(to - from);
-        Ok(Self { from: grain.bucket_of(from), to: grain.bucket_of(to - 1) + grain.ms(), grain })
+        let (grain, rows) = Self::tables(to - from);
+        Ok(Self { from: rows.bucket_of(from), to: rows.bucket_of(to - 1) + rows.ms(), grain, rows })
     }
 
-    const fn grain_for(length: i64) -> Grain {
-        if length <= MOST_IN_MINUTES {
-            Grain::Minute
-        } else if length <= MOST_IN_HOURS {
-            Grain::Hour
-        } else {
-            Grain::Day
-        }
+    fn tables(length: i64) -> (Grain, Grain) {
+        let fits = TABLES.into_iter().find(|(most, ..)| length <= *most);
+        fits.map_or((Grain::Day, Grain::Day), |(_, grain, rows)| (grain, rows))
     }
 
     /// The range of the same length that ends where this one begins.
     #[must_use]
     pub const fn previous(self) -> Self {
-        Self { from: 2 * self.from - self.to, to: self.from, grain: self.grain }
+        Self { from: 2 * self.from - self.to, to: self.from, ..self }
     }
 
     /// When it begins, in epoch milliseconds.
@@ -186,12 +190,17 @@ impl UsageRange {
         self.to
     }
 
-    /// How long its buckets are.
+    /// How long the buckets of a chart are.
     pub const fn grain(self) -> Grain {
         self.grain
     }
 
-    /// When each of its buckets begins.
+    /// Which table is added up.
+    pub(crate) const fn rows(self) -> Grain {
+        self.rows
+    }
+
+    /// When each bucket of a chart begins.
     pub fn buckets(self) -> impl ExactSizeIterator<Item = i64> {
         let step = self.grain.ms();
         let count = usize::try_from((self.to - self.from) / step).unwrap_or_default();
@@ -209,8 +218,9 @@ mod tests {
         for period in Period::ALL {
             let range = UsageRange::last(period, now);
             assert!(range.from() <= now && now < range.to(), "{period}");
-            assert!((7..=360).contains(&range.buckets().len()), "{period}");
-            assert_eq!(range.buckets().next_back(), Some(range.grain().bucket_of(now)));
+            assert!((15..=360).contains(&range.buckets().len()), "{period}");
+            assert_eq!(range.to() - range.from(), period.ms(), "{period}");
+            assert_eq!((range.from() % range.rows().ms(), range.to() % range.rows().ms()), (0, 0), "{period}");
             assert_eq!(range.previous().to(), range.from());
             assert_eq!(period.to_string().parse::<Period>().expect("reads back"), period);
         }
@@ -220,6 +230,9 @@ mod tests {
     fn a_range_of_ones_own_is_widened_to_whole_buckets() {
         let range = UsageRange::between(90_000, 150_001).expect("a range");
         assert_eq!((range.from(), range.to(), range.grain()), (60_000, 180_000, Grain::Minute));
+        let range = UsageRange::between(HOUR + 1, 5 * HOUR + 1).expect("a range");
+        assert_eq!((range.from(), range.to()), (HOUR, 6 * HOUR));
+        assert_eq!(range.buckets().len(), 300);
         assert!(UsageRange::between(5, 5).is_err());
         assert!(UsageRange::between(0, MOST + 1).is_err());
     }

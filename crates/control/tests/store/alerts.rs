@@ -35,7 +35,10 @@ async fn called(store: &Store, seq: i64, agent: &Agent, at: i64, calls: i64, thr
 /// Evaluates, and tells what began (`true`) and what ended.
 async fn evaluate(store: &Store, signals: &Signals) -> Vec<(String, bool)> {
     let notices = store.control.alerts().evaluate(&store.root, signals).await.unwrap();
-    notices.into_iter().map(|notice| (notice.alert.subject, notice.alert.ended_at.is_none())).collect()
+    let mut told: Vec<_> =
+        notices.into_iter().map(|notice| (notice.alert.subject, notice.alert.ended_at.is_none())).collect();
+    told.sort();
+    told
 }
 
 on_both! {
@@ -97,7 +100,7 @@ on_both! {
         store.control.alerts().create_rule(&store.root, rule(AlertKind::BreakerOpen, 1, 1)).await.unwrap();
         let sick = Signals { instance: "a".to_owned(), engine_degraded: true, open_breakers: vec!["github".to_owned()] };
         let well = |instance: &str| Signals { instance: instance.to_owned(), ..Signals::default() };
-        let both = |begins| [("engine on a".to_owned(), begins), ("breaker github on a".to_owned(), begins)];
+        let both = |begins| [("breaker github on a".to_owned(), begins), ("engine on a".to_owned(), begins)];
         assert_eq!(evaluate(store, &sick).await, both(true));
         assert_eq!(evaluate(store, &well("b")).await, []);
         assert_eq!(evaluate(store, &sick).await, []);

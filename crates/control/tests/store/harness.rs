@@ -115,6 +115,7 @@ pub(crate) fn kind<T>(result: &Result<T, ControlError>) -> &'static str {
         Err(ControlError::UnknownTool { .. }) => "unknown tool",
         Err(ControlError::Invalid { .. }) => "invalid",
         Err(ControlError::Conflict(_)) => "conflict",
+        Err(ControlError::Stale { .. }) => "stale",
         Err(ControlError::Forbidden { .. }) => "forbidden",
         Err(_) => "other",
     }

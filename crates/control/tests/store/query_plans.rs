@@ -25,7 +25,7 @@ use crate::permissions::{Fixture, fixture, use_cases};
 const PARTIAL: [&str; 2] = ["agents_suspended", "limits_with_agent"];
 
 /// The result of a part of a statement, which is small: to walk through it is what it is for.
-const PARTS: [&str; 2] = ["SCAN top", "SCAN m"];
+const PARTS: [&str; 3] = ["SCAN top", "SCAN m", "SCAN c"];
 
 thread_local! {
     /// The statements that this thread, and so its test, has run.

@@ -187,4 +187,34 @@ on_both! {
         assert_eq!(delta.deleted, [Tombstone::Tenant(acme.id)]);
         store.tenant("acme").await;
     }
+
+    async fn of_two_operators_that_save_at_once_the_second_is_told_what_the_first_has_saved(store: &Store) {
+        let seen = store.tenant("acme").await.revision;
+        let (alice, bob) = (store.root.clone().expecting(seen), store.root.clone().expecting(seen));
+        let tenants = store.control.tenants();
+        tenants.rename(&alice, &"acme".into(), "Alice's").await.unwrap();
+        let stale = tenants.rename(&bob, &"acme".into(), "Bob's").await;
+        assert_eq!(kind(&stale), "stale");
+        let Err(ControlError::Stale { target, present }) = stale else { unreachable!() };
+        assert_eq!(target, "tenant acme");
+        assert!(present.unwrap().as_str().contains("Alice's"));
+        assert_eq!(kind(&tenants.delete(&bob, &"acme".into()).await), "stale");
+        let now = tenants.get(&store.root, &"acme".into()).await.unwrap();
+        assert_eq!(now.name, "Alice's");
+        tenants.delete(&store.root.clone().expecting(now.revision), &"acme".into()).await.unwrap();
+    }
+
+    async fn a_limit_is_saved_over_the_one_that_was_seen_and_no_other(store: &Store) {
+        let acme = store.tenant("acme").await.id;
+        let target = sluicegate_control::Target::Tenant { tenant: acme };
+        let new = |rate: &str| sluicegate_control::NewLimit::rate(target.clone(), rate);
+        let limits = store.control.limits();
+        let seen = limits.set(&store.root, &new("1/s")).await.unwrap().revision;
+        let raise = sluicegate_control::NewLimit { expires_at: Some(START + 60_000), ..new("9/s") };
+        limits.set(&store.root, &raise).await.unwrap();
+        let alice = store.root.clone().expecting(seen);
+        limits.set(&alice, &new("2/s")).await.unwrap();
+        assert_eq!(kind(&limits.set(&alice, &new("3/s")).await), "stale");
+        assert_eq!(kind(&limits.unset(&alice, &target, sluicegate_control::LimitKindName::Rate).await), "stale");
+    }
 }

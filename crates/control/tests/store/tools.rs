@@ -52,4 +52,23 @@ on_both! {
             assert_eq!(kind(&refused), "invalid", "{name:?}");
         }
     }
+
+    async fn a_switch_is_part_of_the_policy_and_goes_with_its_tenant(store: &Store) {
+        store.tools(&["export"]).await;
+        let acme = store.tenant("acme").await.id;
+        let tools = store.control.tools();
+        let start = store.control.policy().revision().await.unwrap();
+        let off = tools.disable(&store.root, "export", Some(&"acme".into())).await.unwrap();
+        assert_eq!((off.tenant_id, off.enabled), (Some(acme), false));
+        assert_eq!(tools.disable(&store.root, "export", Some(&"acme".into())).await.unwrap(), off, "once is enough");
+        let delta = store.control.policy().changes_since(start).await.unwrap();
+        assert_eq!(delta.tool_switches, [off.clone()]);
+        assert_eq!(store.control.policy().load_all().await.unwrap().tool_switches, [off.clone()]);
+        assert!(store.control.policy().changes_since(delta.revision).await.unwrap().tool_switches.is_empty());
+        assert!(tools.switches(&store.root, None).await.unwrap().is_empty());
+        assert_eq!(tools.switches(&store.root, Some(&"acme".into())).await.unwrap(), [off]);
+        assert_eq!(kind(&tools.disable(&store.root, "exprot", None).await), "unknown tool");
+        store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
+        assert!(store.control.policy().load_all().await.unwrap().tool_switches.is_empty());
+    }
 }
