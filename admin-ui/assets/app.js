@@ -70,7 +70,8 @@ function live(region) {
         while (most && region.children.length > most) region.lastElementChild.remove();
         const empty = document.getElementById(region.dataset.empty);
         if (empty) empty.hidden = true;
-      } else {
+      } else if (!region.contains(document.activeElement)) {
+        // Whoever is on a link in it must not lose it.
         region.innerHTML = message.data;
       }
       localTimes(region);

@@ -42,7 +42,7 @@ impl Fault {
             Self::Control(error) => match error {
                 ControlError::NotFound { .. } | ControlError::UnknownTool { .. } => StatusCode::NOT_FOUND,
                 ControlError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-                ControlError::Conflict(_) => StatusCode::CONFLICT,
+                ControlError::Conflict(_) | ControlError::Stale { .. } => StatusCode::CONFLICT,
                 ControlError::Forbidden { .. } => StatusCode::FORBIDDEN,
                 _ => StatusCode::SERVICE_UNAVAILABLE,
             },

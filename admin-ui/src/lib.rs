@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Redirect;
 use axum::routing::{get, post};
 use sluicegate_control::{Actor, Control, ControlError, LiveView, WallClock};
 use tower_http::compression::CompressionLayer;
@@ -113,6 +114,7 @@ fn door() -> Router<Shared> {
 fn of_the_server() -> Router<Shared> {
     Router::new()
         .route("/admin", get(overview::overview))
+        .route("/admin/", get(async || Redirect::permanent("/admin")))
         .route("/admin/overview/stream", get(overview::live))
         .route("/admin/tools", get(tools::list))
         .route("/admin/tool", get(tools::detail).post(tools::switch))

@@ -7,7 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use sluicegate_control::{AuditEntry, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef};
+use sluicegate_control::{AuditEntry, AuditFilter, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef};
 
 use crate::Shared;
 use crate::fault::Fault;
@@ -23,12 +23,31 @@ const EXPORTED: usize = 10_000;
 #[serde(default)]
 pub(crate) struct ListQuery {
     tenant: String,
+    actor: String,
+    action: String,
+    target: String,
     after: Option<String>,
 }
 
+/// The sorts of things that are changed, as the first word of an action names them.
+const SORTS: &[&str] =
+    &["tenant", "agent", "key", "limit", "plan", "tool", "alert_rule", "user", "token", "session"];
+
 impl ListQuery {
-    fn tenant(&self) -> Option<TenantRef> {
-        Some(self.tenant.as_str()).filter(|tenant| !tenant.is_empty()).map(TenantRef::from)
+    fn filter(&self) -> AuditFilter {
+        let text = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        AuditFilter {
+            tenant: text(&self.tenant).map(|tenant| TenantRef::from(tenant.as_str())),
+            // Who types a name alone means the person.
+            actor: text(&self.actor).map(|actor| if actor.contains(':') { actor } else { format!("user:{actor}") }),
+            action: text(&self.action),
+            target: text(&self.target),
+            ..AuditFilter::default()
+        }
+    }
+
+    fn pairs(&self) -> [(&'static str, &str); 4] {
+        [("tenant", &self.tenant), ("actor", &self.actor), ("action", &self.action), ("target", &self.target)]
     }
 }
 
@@ -43,8 +62,12 @@ struct List {
 }
 
 impl List {
+    fn sorts(&self) -> &'static [&'static str] {
+        SORTS
+    }
+
     fn export_link(&self) -> String {
-        link("/admin/audit.json", &[("tenant", &self.query.tenant)])
+        link("/admin/audit.json", &self.query.pairs())
     }
 }
 
@@ -55,10 +78,10 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Fault> {
     let page = page_request(query.after.as_deref())?;
-    let found = panel.control.audit().list(&visitor.actor, query.tenant().as_ref(), &page).await?;
+    let found = panel.control.audit().search(&visitor.actor, &query.filter(), &page).await?;
     let all = PageRequest::first(PageRequest::MAX);
     let tenants = panel.control.tenants().list(&visitor.actor, &TenantFilter::default(), &all).await?.items;
-    let next = next_link("/admin/audit", &[("tenant", &query.tenant)], found.next.as_ref());
+    let next = next_link("/admin/audit", &query.pairs(), found.next.as_ref());
     show(&List { p: visitor.page("audit"), query, tenants, entries: found.items, next })
 }
 
@@ -68,11 +91,11 @@ pub(crate) async fn export(
     visitor: Visitor,
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Fault> {
-    let tenant = query.tenant();
+    let filter = query.filter();
     let mut entries = Vec::new();
     let mut page = PageRequest::first(PageRequest::MAX);
     while entries.len() < EXPORTED {
-        let found = panel.control.audit().list(&visitor.actor, tenant.as_ref(), &page).await?;
+        let found = panel.control.audit().search(&visitor.actor, &filter, &page).await?;
         entries.extend(found.items);
         page.after = found.next;
         if page.after.is_none() {

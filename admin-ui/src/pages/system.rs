@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use sluicegate_control::{Health, MigrationStatus, Role};
+use sluicegate_control::{Health, Instance, MigrationStatus, Role};
 
 use crate::Shared;
 use crate::fault::Fault;
@@ -16,6 +16,7 @@ struct System<'a> {
     p: Page,
     health: Health,
     migrations: MigrationStatus,
+    instances: Vec<Instance>,
     settings: &'a [(String, String)],
 }
 
@@ -26,5 +27,6 @@ pub(crate) async fn system(State(panel): State<Shared>, visitor: Visitor) -> Res
     }
     let migrations = panel.control.migration_status().await?;
     let health = panel.live.health();
-    show(&System { p: visitor.page("system"), health, migrations, settings: &panel.settings })
+    let instances = panel.control.instances().list(&visitor.actor).await?;
+    show(&System { p: visitor.page("system"), health, migrations, instances, settings: &panel.settings })
 }

@@ -70,7 +70,7 @@ async fn a_limit_is_previewed_and_set_where_the_form_stands() {
     assert_eq!(target, format!("tenant_tool/{}/export", tenant.id));
     let fields = |value| [("target", &*target), ("kind", "rate"), ("value", value), ("back", &*cell), ("seen", "0")];
     let preview = browser.post("/admin/limits/preview", &fields("300/min")).await;
-    assert!(preview.text.contains("it would have refused"), "{}", preview.text);
+    assert!(preview.text.contains("would have been refused"), "{}", preview.text);
     let bad = browser.post("/admin/limits", &fields("300/mn")).await;
     assert_eq!(bad.status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(bad.text.contains("did you mean `min`?") && bad.text.contains("value=\"300/mn\""), "{}", bad.text);

@@ -139,7 +139,7 @@ async fn every_page_of_a_busy_server_is_shown() {
         "/admin/tool?name=export".to_owned(),
         "/admin/events?tenant=acme&tool=export&kind=throttled".to_owned(),
         "/admin/audit/1".to_owned(),
-        "/admin/audit?tenant=acme".to_owned(),
+        "/admin/audit?tenant=acme&actor=olga&action=limit&target=export".to_owned(),
         format!("/admin/people/{owner}"),
     ]);
     for language in ["en", "ja"] {

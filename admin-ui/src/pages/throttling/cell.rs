@@ -18,7 +18,7 @@ use crate::pages::{agents, link, ranges};
 use crate::visit::{Visitor, show};
 
 /// How many refusals are listed.
-const EVENTS: u16 = 15;
+const EVENTS: u16 = 10;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
