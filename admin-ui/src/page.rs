@@ -152,10 +152,6 @@ impl Page {
         markup::bar(part.whole(), longest.whole())
     }
 
-    pub(crate) fn micros(&self, micros: impl Whole) -> String {
-        markup::duration(micros.whole())
-    }
-
     pub(crate) fn millis(&self, ms: impl Whole) -> String {
         markup::duration(ms.whole().saturating_mul(1_000))
     }

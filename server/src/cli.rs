@@ -14,10 +14,13 @@ use tracing_subscriber::EnvFilter;
 use crate::server::{Server, open_control};
 use crate::settings::{LogFormat, Overrides, Settings};
 
+mod admin;
 mod agent;
+mod audit;
 mod key;
 mod limit;
 mod output;
+mod policy;
 mod serve;
 mod targets;
 mod tenant;
@@ -62,6 +65,16 @@ enum Command {
     /// Limits: set, list, unset, explain.
     #[command(subcommand)]
     Limit(limit::Limit),
+    /// Who administers: add-user, reset-password, token.
+    #[command(subcommand)]
+    Admin(admin::Admin),
+    /// The audit log: list, verify.
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Print the policy as a document.
+    Export(policy::Export),
+    /// Bring the policy to what a document says.
+    Import(policy::Import),
 }
 
 /// What the operator's commands work with.
@@ -117,6 +130,10 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Agent(agent) => agent.run(&desk).await,
                     Command::Key(key) => key.run(&desk).await,
                     Command::Limit(limit) => limit.run(&desk).await,
+                    Command::Admin(admin) => admin.run(&desk).await,
+                    Command::Audit(audit) => audit.run(&desk).await,
+                    Command::Export(export) => export.run(&desk).await,
+                    Command::Import(import) => import.run(&desk).await,
                     Command::Serve(_) | Command::Migrate(_) => unreachable!("handled above"),
                 }?;
                 desk.control.close().await;

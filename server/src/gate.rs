@@ -79,7 +79,7 @@ impl Gate {
         }
         let admitted = self.admission.admit(&arrived.principal, &arrived.policy, &parts.method, &envelope.kind)?;
         let fields = admitted.fields();
-        let ticket = admitted.into_ticket(trip, arrived, &self.meter);
+        let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter);
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
         Ok(respond::respond(response, &fields, ticket))
     }

@@ -29,6 +29,8 @@
 //! * **Running a server:** [`Server::run`] is a whole command line (`serve`, `tenant`, `key`, `limit`, …).
 //!   [`Server::start`] embeds a server in a program of yours; [`Settings`] are what can be configured.
 //! * **Operating it:** [`control`] has the use cases behind the command line: tenants, agents, keys, limits, audit.
+//! * **Calling other services:** [`resilience`] lets a tool that wraps another service behave well: retries with a budget,
+//!   quotas, circuit breaker. With the feature `client` it also has `McpCaller`, which calls MCP servers and waits as told.
 //! * **Limits as such:** [`limits`] has the text of limits, the algorithms and admission, without any server.
 //!
 //! # An embedded server
@@ -65,6 +67,7 @@
 //! ```
 
 mod accept;
+mod attempts;
 mod caller;
 mod cli;
 mod declared;
@@ -93,7 +96,9 @@ pub use sluicegate_mcp::{
     Image, InputSchema, Json, JsonObject, Log, OrToolError, Params, Peer, Progress, Question, Resource,
     ResourceContents, ServerHandler, Tool, ToolAnnotations, ToolError, ToolOutput, ToolSet,
 };
-pub use {schemars, serde, sluicegate_control as control, sluicegate_limits as limits};
+pub use {
+    schemars, serde, sluicegate_control as control, sluicegate_limits as limits, sluicegate_resilience as resilience,
+};
 
 pub use crate::caller::Caller;
 pub use crate::declared::Declared;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use sluicegate_mcp::Outcome;
 
+use crate::attempts::Attempts;
 use crate::caller::Caller;
 use crate::gate::authenticate::Principal;
 use crate::policy::compile::CallLimits;
@@ -34,23 +35,27 @@ pub(crate) struct Served<'a> {
     /// How many limits in observe mode would have refused it.
     pub(crate) would_throttle: usize,
     pub(crate) request_id: &'a str,
+    /// With which attempt it got through, if that is known.
+    pub(crate) attempts: Option<u32>,
 }
 
 /// Takes the records.
 pub(crate) struct Meter {
     usage: Arc<Usage>,
     refusals: Cache<Caller, Arc<AtomicU64>>,
+    pub(crate) attempts: Attempts,
 }
 
 impl Meter {
-    pub(crate) fn new(usage: Arc<Usage>) -> Self {
-        Self { usage, refusals: Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build() }
+    pub(crate) fn new(usage: Arc<Usage>, limiter_clock: quanta::Clock) -> Self {
+        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
+        Self { usage, refusals, attempts: Attempts::new(limiter_clock) }
     }
 
     pub(crate) fn served(&self, served: &Served<'_>) {
         let tool = served.limits.tool.as_deref();
         let series = served.limits.series.get_or_init(|| self.usage.series(served.principal.who, tool));
-        series.served(served.outcome, served.latency, served.would_throttle > 0);
+        series.served(served.outcome, served.latency, served.would_throttle > 0, served.attempts.unwrap_or(1));
         let caller = &served.principal.caller;
         tracing::debug!(
             target: "sluicegate::call",
@@ -60,6 +65,7 @@ impl Meter {
             outcome = served.outcome.map(Outcome::as_str),
             latency_us = u64::try_from(served.latency.as_micros()).unwrap_or(u64::MAX),
             would_throttle = served.would_throttle,
+            attempts = served.attempts,
             request_id = served.request_id,
             "served"
         );
@@ -79,6 +85,11 @@ impl Meter {
             tracing::debug!(target: "sluicegate::call", request_id, ?refusal, "refused");
             return;
         };
+        if let Refusal::Throttled(throttled) = refusal
+            && let (Some(tool), Some(wait)) = (throttled.tool_index, throttled.wait)
+        {
+            self.attempts.refused(who.agent, tool, wait.as_duration());
+        }
         let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
         if count != 1 && !count.is_multiple_of(SAMPLE) {
             return;

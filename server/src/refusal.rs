@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use sluicegate_limits::{Scope, Wait};
+use sluicegate_mcp::ToolIndex;
 
 pub(crate) mod fields;
 pub(crate) mod http;
@@ -52,6 +53,7 @@ pub(crate) struct Throttled {
     pub(crate) scope: Scope,
     /// The tool that was called; `None` for other requests.
     pub(crate) tool: Option<Arc<str>>,
+    pub(crate) tool_index: Option<ToolIndex>,
     /// The limit in words: `10 requests / 60s`, `2 concurrent`.
     pub(crate) limit: String,
     pub(crate) current_usage: u64,

@@ -29,9 +29,11 @@ const SHARDS: usize = 64;
 /// The most refusals that wait to be written as events; they are samples, and counted all the same.
 const MOST_EVENTS: usize = 2_000;
 
+type Shard = Mutex<HashMap<SeriesKey, Arc<Series>>>;
+
 /// The counters of a server.
 pub(crate) struct Usage {
-    shards: Box<[Mutex<HashMap<SeriesKey, Arc<Series>>>]>,
+    shards: Box<[Shard]>,
     hasher: RandomState,
     /// How many series there are.
     len: AtomicUsize,

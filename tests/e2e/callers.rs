@@ -9,7 +9,9 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{ClientServiceExt as _, RoleClient};
 use serde_json::json;
 use sluicegate::RefusalStyle;
-use sluicegate_resilience::{Backoff, BudgetOptions, CallerOptions, GaveUp, McpCaller, RefusalScope, RetryOptions};
+use sluicegate::resilience::{
+    Backoff, BudgetOptions, CallerOptions, GaveUp, McpCaller, RefusalScope, RetryOptions, meta_key,
+};
 use sluicegate_tests::{Database, TestServer, on_both_databases};
 
 async fn connect(server: &TestServer, era: ClientLifecycleMode) -> RunningService<RoleClient, ()> {
@@ -69,5 +71,22 @@ on_both_databases! {
             }
             server.stop().await;
         }
+    }
+
+    async fn an_idempotent_tool_runs_once_for_one_key_of_the_caller(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = connect(&server, ClientLifecycleMode::Initialize).await;
+        let caller = caller(&client, 0);
+        let settle = |key: Option<&str>| {
+            let meta = key.map(|key| json!({ meta_key::IDEMPOTENCY_KEY: key }));
+            let params = json!({ "name": "settle", "arguments": { "invoice": "7" }, "_meta": meta });
+            serde_json::from_value::<CallToolRequestParams>(params).expect("a call")
+        };
+        for key in [Some("k"), Some("k"), None, None] {
+            assert_ne!(caller.call(settle(key)).await.expect("a result").is_error, Some(true));
+        }
+        assert_eq!(server.ran.settled(), 3, "calls that name no key get one of their own");
+        client.cancel().await.expect("the client ends");
+        server.stop().await;
     }
 }

@@ -112,4 +112,45 @@ on_both_databases! {
         let after = json(&database, &["migrate", "--status"]).await;
         assert_eq!(after["pending"], json!([]));
     }
+
+    async fn people_and_tokens_are_made_by_the_command_line_and_shown_once(database: Database) {
+        let server = TestServer::start(&database).await;
+        let user = json(&database, &["admin", "add-user", "alice", "--role", "owner"]).await;
+        let password = user["password"].as_str().expect("it is made up").to_owned();
+        let users = server.control().users();
+        let sign_in = async |password: &str| {
+            let signed_in = users.sign_in("alice", &password.to_owned().into(), None, None).await;
+            signed_in.expect("the database answers").is_some()
+        };
+        assert!(sign_in(&password).await);
+        let reset = json(&database, &["admin", "reset-password", "alice"]).await;
+        assert!(!sign_in(&password).await && sign_in(reset["password"].as_str().expect("another")).await);
+        assert!(!ok(&database, &["admin", "list-users"]).await.contains(&password));
+        assert!(complaint(&database, &["admin", "add-user", "bob", "--role", "boss"]).await.contains("viewer"));
+        let token = json(&database, &["admin", "token", "ci", "--role", "viewer"]).await;
+        let tokens = server.control().admin_tokens();
+        let text = token["token"].as_str().expect("it is shown");
+        assert!(tokens.authenticate(text).await.expect("the database answers").is_some());
+        ok(&database, &["admin", "revoke-token", token["id"].as_str().expect("an id")]).await;
+        assert!(tokens.authenticate(text).await.expect("the database answers").is_none());
+        assert!(ok(&database, &["admin", "list-tokens"]).await.contains("revoked"));
+    }
+
+    async fn a_policy_is_exported_reviewed_and_brought_back(database: Database) {
+        let server = TestServer::start(&database).await;
+        server.client("acme", "u-42").await;
+        ok(&database, &["limit", "set", "--tenant", "acme", "--tool", "export", "50/min"]).await;
+        let exported = ok(&database, &["export"]).await;
+        let file = database.folder().join("policy.json");
+        std::fs::write(&file, exported.replace("50/min", "70/min")).expect("written");
+        let file = file.to_str().expect("a path");
+        let dry = json(&database, &["import", file, "--dry-run"]).await;
+        assert_eq!((&dry["applied"], &dry["steps"][0]["action"]), (&json!(false), &json!("limit.set")));
+        assert_eq!(ok(&database, &["export"]).await, exported);
+        assert!(ok(&database, &["import", file]).await.contains("1 changes"));
+        assert!(ok(&database, &["export"]).await.contains("70/min"));
+        assert!(ok(&database, &["import", file]).await.contains("everything is as the document says"));
+        assert!(ok(&database, &["audit", "verify"]).await.contains("intact"));
+        assert!(ok(&database, &["audit", "list", "--action", "limit"]).await.contains("limit.set"));
+    }
 }

@@ -58,6 +58,22 @@ async fn walk(client: &McpClient) -> ServiceError {
     refusal
 }
 
+/// An idempotent tool, called twice with one key and once with another.
+async fn settle(client: &McpClient) -> Vec<String> {
+    let mut texts = Vec::new();
+    for key in ["k", "k", "other"] {
+        let params = json!({
+            "name": "settle", "arguments": { "invoice": "7" }, "_meta": { "sluicegate/idempotencyKey": key },
+        });
+        let params = serde_json::from_value::<CallToolRequestParams>(params).expect("a call");
+        let result = client.call_tool(params).await.expect("a result");
+        texts.push(result.content[0].as_text().expect("a text").text.clone());
+    }
+    texts
+}
+
+const SETTLED: [&str; 3] = ["7 by run 1", "7 by run 1", "7 by run 2"];
+
 fn data(refusal: &ServiceError) -> (i32, Value) {
     let ServiceError::McpError(error) = refusal else { panic!("{refusal:?} carries no error") };
     (error.code.0, error.data.clone().expect("data"))
@@ -90,6 +106,7 @@ on_both_databases! {
             assert_eq!(data[name], value, "{data}");
         }
         assert!(data["retry_after_seconds"].as_u64() >= Some(1));
+        assert_eq!(settle(&client).await, SETTLED);
         client.cancel().await.expect("the client ends");
     }
 
@@ -98,6 +115,7 @@ on_both_databases! {
         let (code, data) = data(&walk(&client).await);
         assert_eq!(code, 429);
         assert_eq!(data["scope"], "tool");
+        assert_eq!(settle(&client).await, SETTLED);
         client.cancel().await.expect("the client ends");
     }
 }

@@ -6,7 +6,7 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, GetPromptRequestParams, GetPromptResponse,
     GetPromptResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt,
     PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-    Role, ServerCapabilities, ServerConfig, Tool,
+    Role, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -48,7 +48,10 @@ impl ServerHandler for Library {
                 first.next_cursor = Some("second".to_owned());
                 Ok(first)
             }
-            Some(_) => Ok(ListToolsResult::with_all_items(vec![tool("burn"), tool("collapse"), tool("audit")])),
+            Some(_) => {
+                let renew = tool("renew").annotate(ToolAnnotations::new().idempotent(true));
+                Ok(ListToolsResult::with_all_items(vec![tool("burn"), tool("collapse"), tool("audit"), renew]))
+            }
         }
     }
 
@@ -62,6 +65,10 @@ impl ServerHandler for Library {
                 let call = context.extensions.get::<CallContext>().expect("the gate's context");
                 let caller = call.extensions().get::<Caller>().expect("the caller");
                 Ok(text(format!("lent to {}", caller.agent())).into())
+            }
+            "renew" => {
+                let call = context.extensions.get::<CallContext>().expect("the gate's context");
+                Ok(text(format!("renewed by {}", call.request_id())).into())
             }
             "doze" => {
                 tokio::time::sleep(Duration::from_mins(10)).await;
@@ -199,6 +206,18 @@ on_both_databases! {
             let text = client.call("doze", json!({})).await.error_text();
             assert!(text.contains("did not finish within 0.2 s"), "{text}");
         }
+    }
+
+    async fn an_idempotent_tool_of_a_handler_runs_once_for_a_key(database: Database) {
+        let server = library(&database).await;
+        let client = server.client("acme", "u-42").await;
+        let renew = async |key: &str| {
+            let params = json!({ "name": "renew", "_meta": { "sluicegate/idempotencyKey": key } });
+            ask(&client, "tools/call", params).await.ok_text()
+        };
+        let first = renew("k").await;
+        assert_eq!(renew("k").await, first);
+        assert_ne!(renew("another").await, first);
     }
 
     async fn a_handlers_tools_are_known_to_the_command_line(database: Database) {

@@ -43,7 +43,7 @@ on_both_databases! {
         let answer = client.request(json!(1), "tools/list", json!({})).await.json();
         let tools = answer["result"]["tools"].as_array().expect("a list");
         let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
-        assert_eq!(names, ["broken", "confirm", "costly", "echo", "endless", "export", "narrate", "slow", "whoami"]);
+        assert_eq!(names, ["broken", "confirm", "costly", "echo", "endless", "export", "narrate", "settle", "settle_aloud", "slow", "whoami"]);
         assert!(answer["result"].get("cacheScope").is_none(), "{answer}");
         let confirm = &tools[1];
         assert_eq!(confirm["annotations"], json!({ "destructiveHint": true }));

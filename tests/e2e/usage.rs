@@ -79,8 +79,8 @@ on_both_databases! {
         }
         let throttled: i64 = owns.values().map(|own| own.throttled).sum();
         assert!(throttled > 0 && owns.values().all(|own| own.ok > 0), "{owns:?}");
-        let matrix = control.usage().throttle_by_tool(&actor(), &MatrixQuery::of(range()), &PageRequest::default());
-        let matrix = matrix.await.expect("the matrix");
+        let (query, page) = (MatrixQuery::of(range()), PageRequest::default());
+        let matrix = control.usage().throttle_by_tool(&actor(), &query, &page).await.expect("the matrix");
         assert_eq!(matrix.total.refusals, throttled);
         assert_eq!(matrix.total.calls, owns.values().map(|own| own.calls).sum::<i64>());
         for row in &matrix.rows {

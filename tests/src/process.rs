@@ -63,6 +63,15 @@ impl ServerProcess {
         self.endpoint.clone()
     }
 
+    /// The id of the process.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// Everything that was logged so far.
     pub async fn log(&self) -> String {
         self.log.lock().await.clone()
@@ -73,7 +82,7 @@ impl ServerProcess {
     /// # Panics
     /// When it does not end within ten seconds, or not well.
     pub async fn terminate(mut self) {
-        let pid = self.child.id().expect("it runs").to_string();
+        let pid = self.id().to_string();
         let told = Command::new("kill").args(["-TERM", &pid]).status().await.expect("kill runs");
         assert!(told.success());
         let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.expect("it ends");

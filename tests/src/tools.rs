@@ -14,6 +14,7 @@ pub struct Ran(Arc<Counts>);
 struct Counts {
     exports: AtomicUsize,
     sleeping: AtomicUsize,
+    settled: AtomicUsize,
 }
 
 impl Ran {
@@ -23,10 +24,25 @@ impl Ran {
         self.0.exports.load(Ordering::SeqCst)
     }
 
+    /// How often `settle` and `settle_aloud` ran.
+    #[must_use]
+    pub fn settled(&self) -> usize {
+        self.0.settled.load(Ordering::SeqCst)
+    }
+
     /// How many calls of `slow` are running.
     #[must_use]
     pub fn sleeping(&self) -> usize {
         self.0.sleeping.load(Ordering::SeqCst)
+    }
+}
+
+impl Ran {
+    async fn settle(&self, invoice: &str) -> String {
+        let run = self.0.settled.fetch_add(1, Ordering::SeqCst) + 1;
+        // Others come meanwhile.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        format!("{invoice} by run {run}")
     }
 }
 
@@ -78,6 +94,19 @@ impl TestTools {
         let agreed = agreed.ask().await?.form::<Agreed>("agree")?;
         let kept = if agreed.is_some_and(|agreed| agreed.really) { "deleted" } else { "kept" };
         Ok(format!("{dataset} is {kept}"))
+    }
+
+    /// Settle an invoice; once it is, nothing more happens.
+    #[tool(idempotent = true, rate_limit = "1000/min")]
+    async fn settle(&self, invoice: String) -> String {
+        self.0.settle(&invoice).await
+    }
+
+    /// Settle an invoice and tell how it goes.
+    #[tool(idempotent = true, rate_limit = "1000/min")]
+    async fn settle_aloud(&self, invoice: String, progress: Progress) -> String {
+        progress.report(0.0, None).await;
+        self.0.settle(&invoice).await
     }
 
     /// Say who calls.

@@ -7,7 +7,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use sluicegate_control::{AuditEntry, AuditFilter, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef};
+use sluicegate_control::{
+    AuditEntry, AuditFilter, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef,
+};
 
 use crate::Shared;
 use crate::fault::Fault;
@@ -30,8 +32,7 @@ pub(crate) struct ListQuery {
 }
 
 /// The sorts of things that are changed, as the first word of an action names them.
-const SORTS: &[&str] =
-    &["tenant", "agent", "key", "limit", "plan", "tool", "alert_rule", "user", "token", "session"];
+const SORTS: &[&str] = &["tenant", "agent", "key", "limit", "plan", "tool", "alert_rule", "user", "token", "session"];
 
 impl ListQuery {
     fn filter(&self) -> AuditFilter {

@@ -1,6 +1,7 @@
 //! Limits: what holds for whom, tool by tool, and every limit that somebody has set.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use askama::Template;
 use axum::extract::{Query, State};
@@ -228,17 +229,23 @@ impl Names {
     ) -> Result<String, ControlError> {
         let mut words = Vec::new();
         if let Some(tenant) = target.tenant() {
-            if !self.tenants.contains_key(&tenant) {
-                let found = panel.control.tenants().get(&visitor.actor, &tenant.into()).await?;
-                self.tenants.insert(tenant, found.slug);
-            }
-            words.push(self.tenants[&tenant].clone());
-            if let Some(agent) = target.agent() {
-                if !self.agents.contains_key(&agent) {
-                    let found = panel.control.agents().get(&visitor.actor, &tenant.into(), &agent.into()).await?;
-                    self.agents.insert(agent, found.name);
+            let slug = match self.tenants.entry(tenant) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let found = panel.control.tenants().get(&visitor.actor, &tenant.into()).await?;
+                    unknown.insert(found.slug)
                 }
-                words.push(self.agents[&agent].clone());
+            };
+            words.push(slug.clone());
+            if let Some(agent) = target.agent() {
+                let name = match self.agents.entry(agent) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(unknown) => {
+                        let found = panel.control.agents().get(&visitor.actor, &tenant.into(), &agent.into()).await?;
+                        unknown.insert(found.name)
+                    }
+                };
+                words.push(name.clone());
             }
         }
         if let Some(key) = target.key() {

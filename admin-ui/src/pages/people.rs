@@ -1,6 +1,7 @@
 //! People: who may sign in, what they may do, and the tokens of programs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -50,7 +51,7 @@ impl People {
         let mut reach: BTreeMap<_, _> = tenants.iter().map(|tenant| (tenant.id, tenant.name.clone())).collect();
         let confined = users.iter().filter_map(|user| user.tenant_id);
         for tenant in confined.chain(tokens.iter().filter_map(|token| token.tenant_id)) {
-            if let std::collections::btree_map::Entry::Vacant(name) = reach.entry(tenant) {
+            if let Entry::Vacant(name) = reach.entry(tenant) {
                 name.insert(panel.control.tenants().get(actor, &tenant.into()).await?.name);
             }
         }

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use sluicegate_control::{
     ControlError, PageRequest, Period, Plan, PlanRef, RefusalStyle, Status, Tenant, TenantFilter, TenantRef,
-    TenantSettings, UsageRange,
+    TenantSettings, ToolGlob, ToolGlobError, UsageRange,
 };
 
 use crate::Shared;
@@ -155,7 +155,7 @@ impl SettingsTab {
             Vec::new()
         };
         let settings = &tenant.settings;
-        let patterns = settings.allowed_tools.iter().flatten().map(|pattern| pattern.as_str());
+        let patterns = settings.allowed_tools.iter().flatten().map(ToolGlob::as_str);
         Ok(Self {
             p,
             tab: "settings",
@@ -242,7 +242,7 @@ impl Serving {
             text => text.parse().map_err(|_| errors.add("max_body_bytes", format!("{text:?} is not a number"))).ok(),
         };
         let patterns = self.allowed_tools.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>();
-        let patterns = patterns.unwrap_or_else(|error: sluicegate_control::ToolGlobError| {
+        let patterns = patterns.unwrap_or_else(|error: ToolGlobError| {
             errors.add("allowed_tools", error.to_string());
             Vec::new()
         });

@@ -129,6 +129,12 @@ impl RuleSet {
         self.0[0] | self.0[1] == 0
     }
 
+    /// How many rules are in it.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        (self.0[0].count_ones() + self.0[1].count_ones()) as usize
+    }
+
     /// Whether `rule` is in it.
     #[must_use]
     pub const fn contains(self, rule: RuleRef) -> bool {

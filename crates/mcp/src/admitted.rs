@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Extensions;
 
 use crate::registry::ToolIndex;
+use crate::replay::IdempotencyKey;
 
 /// Proof that the gate let a call through.
 ///
@@ -19,12 +20,21 @@ pub struct Admitted {
     ticket: Arc<dyn Ticket>,
     request_id: Arc<str>,
     extensions: Arc<Extensions>,
+    /// Shared, since most calls have none and an admission is cloned.
+    idempotency_key: Option<Arc<IdempotencyKey>>,
 }
 
 impl Admitted {
     /// Admits one call of `tool`. `request_id` is our own correlation id, not the JSON-RPC id, which the caller picks.
     pub fn new(tool: ToolIndex, ticket: Arc<dyn Ticket>, request_id: impl Into<Arc<str>>) -> Self {
-        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: Arc::default() }
+        Self {
+            tool,
+            deadline: None,
+            ticket,
+            request_id: request_id.into(),
+            extensions: Arc::default(),
+            idempotency_key: None,
+        }
     }
 
     /// Bounds the time that the tool may run, counted from its start.
@@ -38,6 +48,13 @@ impl Admitted {
     #[must_use]
     pub fn with_extensions(mut self, extensions: impl Into<Arc<Extensions>>) -> Self {
         self.extensions = extensions.into();
+        self
+    }
+
+    /// Makes the call one with all others of the tool that have the same key: an idempotent tool runs once for them.
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: IdempotencyKey) -> Self {
+        self.idempotency_key = Some(Arc::new(key));
         self
     }
 
@@ -64,6 +81,10 @@ impl Admitted {
     /// The typed values for the tool.
     pub fn extensions(&self) -> &Extensions {
         &self.extensions
+    }
+
+    pub(crate) fn idempotency_key(&self) -> Option<&Arc<IdempotencyKey>> {
+        self.idempotency_key.as_ref()
     }
 
     pub(crate) fn into_extensions(self) -> Arc<Extensions> {

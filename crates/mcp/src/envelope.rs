@@ -1,4 +1,4 @@
-//! One look at a JSON-RPC message: its kind, id, tool name and protocol version, borrowed from the body.
+//! One look at a JSON-RPC message: its kind, id, tool name, protocol version and attempt, borrowed from the body.
 //!
 //! The envelope decides what a message is charged for; it never decides whether the message is valid. Whatever it
 //! cannot read is [`Kind::Unreadable`] and goes to the protocol engine untouched, and a `tools/call` that the engine
@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+mod attempt;
 pub(crate) mod exact;
 mod meta;
 mod sound;
 
+pub use attempt::Attempt;
 use exact::ExactCall;
 
 /// What a JSON-RPC message asks for.
@@ -48,12 +50,20 @@ pub struct Envelope<'a> {
     pub id: Option<&'a RawValue>,
     /// The protocol version that the request's `_meta` names.
     pub protocol_version: Option<Cow<'a, str>>,
+    /// What a caller that repeats its calls says of this one.
+    pub attempt: Attempt<'a>,
     /// The rest of a `tools/call` that has no member but those that every call has.
     pub(crate) exact: Option<ExactCall<'a>>,
 }
 
 impl<'a> Envelope<'a> {
-    const UNREADABLE: Self = Self { kind: Kind::Unreadable, id: None, protocol_version: None, exact: None };
+    const UNREADABLE: Self = Self {
+        kind: Kind::Unreadable,
+        id: None,
+        protocol_version: None,
+        attempt: Attempt { number: None, key: None },
+        exact: None,
+    };
 
     /// Reads the envelope of `body`. Never fails: see [`Kind::Unreadable`].
     #[must_use]
@@ -85,9 +95,9 @@ impl<'a> Envelope<'a> {
             ("tools/call", None) => return unreadable,
             _ => Kind::Request(method),
         };
-        let protocol_version =
-            params.meta.and_then(|raw| object::<Meta<'a>>(raw.get().as_bytes())).and_then(|meta| meta.protocol_version);
-        Self { kind, id, protocol_version, exact: None }
+        let meta = params.meta.and_then(|raw| object::<Meta<'a>>(raw.get().as_bytes())).unwrap_or_default();
+        let attempt = Attempt::of_members(meta.attempt, meta.key);
+        Self { kind, id, protocol_version: meta.protocol_version, attempt, exact: None }
     }
 
     /// Whether this is a `tools/call`.
@@ -141,11 +151,15 @@ struct Params<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// The part of `_meta` that speaks of the protocol (MCP 2026-07-28, request metadata).
-#[derive(Deserialize)]
+/// The part of `_meta` that speaks of the protocol (MCP 2026-07-28, request metadata), and our own.
+#[derive(Deserialize, Default)]
 struct Meta<'a> {
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", borrow, default)]
     protocol_version: Option<Cow<'a, str>>,
+    #[serde(rename = "sluicegate/attempt", borrow, default)]
+    attempt: Option<&'a RawValue>,
+    #[serde(rename = "sluicegate/idempotencyKey", borrow, default)]
+    key: Option<&'a RawValue>,
 }
 
 #[cfg(test)]
@@ -163,6 +177,33 @@ mod tests {
         assert_eq!(envelope.kind, Kind::ToolCall("ab".into()));
         assert_eq!(envelope.id.map(RawValue::get), Some("42"));
         assert_eq!(envelope.protocol_version.as_deref(), Some("2026-07-28"));
+    }
+
+    #[test]
+    fn attempt_and_key_are_read_from_plain_calls_and_from_all_others() {
+        let long = "x".repeat(256);
+        for (meta, number, key) in [
+            (r#""sluicegate/attempt":3,"sluicegate/idempotencyKey":"k-\u0031""#.to_owned(), Some(3), Some("k-1")),
+            (r#""sluicegate/idempotencyKey":"k""#.to_owned(), None, Some("k")),
+            (r#""sluicegate/attempt":0,"sluicegate/idempotencyKey":"""#.to_owned(), None, None),
+            (r#""sluicegate/attempt":"3","sluicegate/idempotencyKey":"k""#.to_owned(), None, Some("k")),
+            (r#""sluicegate/attempt":-1,"sluicegate/idempotencyKey":7"#.to_owned(), None, None),
+            (r#""sluicegate/attempt":4294967296,"sluicegate/idempotencyKey":null"#.to_owned(), None, None),
+            (format!(r#""sluicegate/attempt":2,"sluicegate/idempotencyKey":"{long}""#), Some(2), None),
+        ] {
+            // A member that no plain call has leads to the general way of reading.
+            for more in ["", r#","requestState":"s""#] {
+                let body = format!(
+                    r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x","_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28",{meta}}}{more}}}}}"#
+                );
+                let envelope = Envelope::read(body.as_bytes());
+                assert_eq!(envelope.attempt.number, number, "{body}");
+                assert_eq!(envelope.attempt.key.as_deref(), key, "{body}");
+                assert_eq!(envelope.protocol_version.as_deref(), Some("2026-07-28"), "{body}");
+            }
+            let engine = serde_json::from_str(&format!("{{{meta}}}")).expect("an object");
+            assert_eq!(Attempt::of_meta(&engine), Attempt { number, key: key.map(Cow::from) }, "{meta}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::log::LogLevel;
 use crate::panic::{answered, noted};
 use crate::passage::{Visit, attached};
 use crate::registry::Registry;
+use crate::replay::Replays;
 
 mod tasks;
 mod tools;
@@ -64,13 +65,15 @@ pub(crate) struct Shared {
     info: ServerInfo,
     tasks: Tasks,
     seal: Seal,
+    pub(crate) replays: Replays,
 }
 
 impl Shared {
     pub(crate) fn new(registry: Arc<Registry>, info: ServerInfo, seal: Seal) -> Self {
         let descriptions = registry.iter().map(|(_, tool)| tool.into()).collect();
         let has_foreign_tools = registry.iter().any(|(_, tool)| tool.is_of_handler());
-        Self { registry, descriptions, has_foreign_tools, info, tasks: Tasks::default(), seal }
+        let (tasks, replays) = (Tasks::default(), Replays::new());
+        Self { registry, descriptions, has_foreign_tools, info, tasks, seal, replays }
     }
 
     /// The author's handler presents itself; what it leaves open is the server's.

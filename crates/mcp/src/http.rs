@@ -19,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 use crate::admitted::Admitted;
 use crate::engine::Engine;
 use crate::envelope::Envelope;
+use crate::handler::Shared;
 use crate::passage::{Owner, Visit};
 use crate::plain::{PlainCall, Recogniser};
-use crate::registry::{Registry, ToolIndex};
+use crate::registry::ToolIndex;
 use crate::sessions::{MCP_SESSION_ID, SessionOptions, Sessions};
 
 /// The MCP endpoint of a server over HTTP. Cheap to clone.
@@ -33,7 +34,7 @@ pub struct HttpEndpoint {
     service: Arc<dyn Endpoint>,
     sessions: Option<Arc<Sessions>>,
     recogniser: Arc<Recogniser>,
-    registry: Arc<Registry>,
+    shared: Arc<Shared>,
 }
 
 impl HttpEndpoint {
@@ -46,8 +47,8 @@ impl HttpEndpoint {
         let speaks_modern = engine.handler.speaks(&ProtocolVersion::V_2026_07_28);
         Self {
             recogniser: Arc::new(Recogniser::new(speaks_modern, sessions.is_some())),
-            registry: Arc::clone(&shared.registry),
-            service: engine.handler.endpoint(shared, sessions.clone(), shutdown),
+            service: engine.handler.endpoint(Arc::clone(&shared), sessions.clone(), shutdown),
+            shared,
             sessions,
         }
     }
@@ -55,13 +56,13 @@ impl HttpEndpoint {
     /// Recognises a plain call of `tool`, for [`run`](Self::run); anything else is for [`handle`](Self::handle).
     #[must_use]
     pub fn recognise(&self, parts: &Parts, envelope: &Envelope<'_>, tool: ToolIndex) -> Option<PlainCall> {
-        self.recogniser.recognise(parts, envelope, self.registry.tool(tool))
+        self.recogniser.recognise(parts, envelope, self.shared.registry.tool(tool))
     }
 
     /// Runs a plain call of the tool that was admitted and recognised, and answers as [`handle`](Self::handle) would.
     pub async fn run(&self, call: PlainCall, admitted: Admitted) -> Response<Full<Bytes>> {
-        let tool = self.registry.tool(admitted.tool());
-        call.answer(tool, admitted).await
+        let tool = self.shared.registry.tool(admitted.tool());
+        call.answer(tool, admitted, &self.shared.replays).await
     }
 
     /// Answers one request. What the gate attached to its extensions reaches the tools.

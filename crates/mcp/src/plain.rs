@@ -22,6 +22,7 @@ use crate::admitted::Admitted;
 use crate::call::Call;
 use crate::call_scope::{run, scope};
 use crate::envelope::Envelope;
+use crate::replay::{Replays, once};
 use crate::sessions::MCP_SESSION_ID;
 use crate::tool::Tool;
 
@@ -97,11 +98,12 @@ impl Recogniser {
 
 impl PlainCall {
     /// Runs the call and renders the answer as rmcp does: the same types, serialised the same way.
-    pub(crate) async fn answer(self, tool: &Tool, admitted: Admitted) -> Response<Full<Bytes>> {
+    pub(crate) async fn answer(self, tool: &Tool, admitted: Admitted, replays: &Replays) -> Response<Full<Bytes>> {
         let Self { id, arguments, era } = self;
         // Whoever goes away drops this future, which ends the call's scope.
         let never = CancellationToken::new();
-        let work = |context| run(tool, Call::new(arguments, context));
+        let keyed = replays.keyed(tool, &admitted, Some(&arguments));
+        let work = |context| once(keyed, || run(tool, Call::new(arguments, context)));
         let message = match scope(tool.name(), admitted, None, &never, work).await {
             Ok(response) => {
                 let mut result = ServerResult::from(response);

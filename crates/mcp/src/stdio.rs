@@ -14,10 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
+use crate::envelope::Attempt;
 use crate::passage::{Passage, Visit};
 
 /// A request as the gate sees it on stdio.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StdioRequest<'a> {
     /// The JSON-RPC method.
@@ -26,6 +27,8 @@ pub struct StdioRequest<'a> {
     pub tool: Option<&'a str>,
     /// The protocol version that the peer speaks, if it has said so.
     pub protocol_version: Option<&'a str>,
+    /// What a caller that repeats its calls says of this one.
+    pub attempt: Attempt<'a>,
 }
 
 /// What the gate attaches to a request that it lets through.
@@ -112,6 +115,7 @@ impl<G: StdioGate> Service<RoleServer> for Gated<G> {
             method: request.method(),
             tool,
             protocol_version: version.as_ref().map(ProtocolVersion::as_str),
+            attempt: Attempt::of_meta(&context.meta.0.0),
         };
         let passage = self.gate.admit(asked).await.map_err(|refusal| ErrorData {
             code: ErrorCode(refusal.code),

@@ -249,6 +249,11 @@ impl Tool {
         self.validation.is_some()
     }
 
+    /// Whether the tool says that a second call with the same arguments changes nothing more.
+    pub(crate) fn is_idempotent(&self) -> bool {
+        self.annotations.as_ref().is_some_and(ToolAnnotations::is_idempotent)
+    }
+
     /// Whether an rmcp handler does the work.
     pub(crate) fn is_of_handler(&self) -> bool {
         matches!(self.work, Work::Handler)

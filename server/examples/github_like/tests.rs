@@ -7,8 +7,8 @@ use rmcp::ServiceExt as _;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
+use sluicegate::resilience::{Backoff, UpstreamOptions};
 use sluicegate::{AuthMode, Running, Settings};
-use sluicegate_resilience::{Backoff, UpstreamOptions};
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! Two tools over a service that they do not trust to answer.
 
 use sluicegate::prelude::*;
-use sluicegate_resilience::reqwest::{self, Response};
-use sluicegate_resilience::reqwest_middleware::ClientWithMiddleware;
-use sluicegate_resilience::{OptionsError, Quota, Upstream, UpstreamOptions, UpstreamRequest as _};
+use sluicegate::resilience::reqwest::{self, Response};
+use sluicegate::resilience::reqwest_middleware::ClientWithMiddleware;
+use sluicegate::resilience::{OptionsError, Quota, Upstream, UpstreamOptions, UpstreamRequest as _};
 
 /// How the service wants to be called: it takes twenty requests a second, so we send a few less.
 pub(crate) fn options() -> Result<UpstreamOptions, OptionsError> {

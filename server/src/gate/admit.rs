@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use rand::Rng as _;
 use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
-use sluicegate_mcp::{Kind, Registry};
+use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
 use super::ticket::Ticket;
@@ -107,6 +107,7 @@ impl Admission {
             reason,
             scope: refusal.scope(),
             tool: limits.tool.clone(),
+            tool_index: limits.tool_index,
             limit: limit.to_string(),
             current_usage: refusal.current_usage(),
             remaining: refusal.remaining(),
@@ -131,12 +132,21 @@ impl Admitted {
     }
 
     /// Turns the permit into what work and response body hold.
-    pub(crate) fn into_ticket(self, trip: &Trip, arrived: &Arrived, meter: &Arc<Meter>) -> Arc<Ticket> {
+    pub(crate) fn into_ticket(
+        self,
+        trip: &Trip,
+        arrived: &Arrived,
+        attempt: &Attempt<'_>,
+        meter: &Arc<Meter>,
+    ) -> Arc<Ticket> {
         let would_throttle = self.admission.would_throttle;
+        let agent = arrived.principal.who.agent;
+        let attempts = self.limits.tool_index.and_then(|tool| meter.attempts.served(agent, tool, attempt.number));
         Arc::new(Ticket {
             principal: Arc::clone(&arrived.principal),
             limits: self.limits,
             would_throttle,
+            attempts,
             request_id: Arc::clone(&trip.request_id),
             started: trip.started,
             meter: Arc::clone(meter),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::Full;
-use sluicegate_mcp::{Admitted, Envelope, Kind, Passage, Visible, Visit};
+use sluicegate_mcp::{Admitted, Attempt, Envelope, IdempotencyKey, Kind, Passage, Visible, Visit};
 
 use super::respond::Answer;
 use super::ticket::Ticket;
@@ -21,7 +21,7 @@ pub(crate) async fn dispatch(
     envelope: &Envelope<'_>,
     ticket: &Arc<Ticket>,
 ) -> Result<Response<Answer>, Refusal> {
-    let passage = gate.passage(&envelope.kind, ticket);
+    let passage = gate.passage(&envelope.kind, &envelope.attempt, ticket);
     if let Some(Passage::Admitted(admitted)) = &passage
         && let Some(call) = gate.endpoint.recognise(&parts, envelope, admitted.tool())
     {
@@ -58,15 +58,19 @@ pub(crate) fn visit(arrived: &Arrived, request_id: &Arc<str>) -> Visit {
 
 impl Gate {
     /// The decision about a tool call, as the tools will look for it; `None` for everything else.
-    pub(crate) fn passage(&self, kind: &Kind<'_>, ticket: &Arc<Ticket>) -> Option<Passage> {
+    pub(crate) fn passage(&self, kind: &Kind<'_>, attempt: &Attempt<'_>, ticket: &Arc<Ticket>) -> Option<Passage> {
         let Kind::ToolCall(name) = kind else { return None };
         let Some(tool) = ticket.limits.tool_index else {
             return Some(Passage::NoSuchTool(Arc::from(&**name)));
         };
         let held = Arc::clone(ticket) as Arc<dyn sluicegate_mcp::Ticket>;
-        let admitted = Admitted::new(tool, held, Arc::clone(&ticket.request_id))
+        let mut admitted = Admitted::new(tool, held, Arc::clone(&ticket.request_id))
             .with_deadline(ticket.limits.deadline)
             .with_extensions(Arc::clone(&ticket.principal.for_tools));
+        if let Some(key) = &attempt.key {
+            let (owner, text) = (ticket.principal.owner.clone(), Arc::from(&**key));
+            admitted = admitted.with_idempotency_key(IdempotencyKey { owner, text });
+        }
         Some(Passage::Admitted(admitted))
     }
 }

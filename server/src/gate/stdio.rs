@@ -32,9 +32,9 @@ impl Gate {
         let admitted = admitted.inspect_err(|refusal| {
             self.gate.meter.refused(refusal, &trip.request_id, Some(&arrived.principal), request.tool);
         })?;
-        let ticket = admitted.into_ticket(trip, &arrived, &self.gate.meter);
+        let ticket = admitted.into_ticket(trip, &arrived, &request.attempt, &self.gate.meter);
         Ok(StdioPassage {
-            passage: self.gate.passage(&kind, &ticket),
+            passage: self.gate.passage(&kind, &request.attempt, &ticket),
             visit: dispatch::visit(&arrived, &trip.request_id),
             held: ticket,
         })
@@ -44,8 +44,9 @@ impl Gate {
 impl StdioGate for Gate {
     async fn admit(&self, request: StdioRequest<'_>) -> Result<StdioPassage, StdioRefusal> {
         let trip = Trip::without_headers();
-        self.pass(&trip, request).await.map_err(|refusal| {
-            stdio::render(&refusal, self.gate.wording.code, request.protocol_version, &trip.request_id)
-        })
+        let version = request.protocol_version;
+        self.pass(&trip, request)
+            .await
+            .map_err(|refusal| stdio::render(&refusal, self.gate.wording.code, version, &trip.request_id))
     }
 }

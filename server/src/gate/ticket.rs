@@ -19,6 +19,7 @@ pub(crate) struct Ticket {
     pub(crate) meter: Arc<Meter>,
     pub(crate) ended: OnceLock<(Outcome, Duration)>,
     pub(crate) would_throttle: RuleSet,
+    pub(crate) attempts: Option<u32>,
     #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
     pub(crate) permit: Permit,
 }
@@ -40,8 +41,9 @@ impl Drop for Ticket {
             limits: &self.limits,
             outcome,
             latency,
-            would_throttle: self.would_throttle.iter().count(),
+            would_throttle: self.would_throttle.len(),
             request_id: &self.request_id,
+            attempts: self.attempts,
         });
     }
 }

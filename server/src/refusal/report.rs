@@ -1,6 +1,6 @@
 //! A refusal in words and numbers: message, code and data, the same for every transport.
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::{Reason, Refusal, Throttled};
 use crate::settings::RefusalCode;
@@ -10,43 +10,44 @@ use sluicegate_limits::{Scope, Wait};
 pub(crate) const MODERN: &str = "2026-07-28";
 
 /// What a refusal says. Serialises to `error.data` of JSON-RPC and to `_meta` of a tool result.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct Report<'a> {
-    #[serde(skip)]
     pub(crate) code: i32,
-    #[serde(skip)]
     pub(crate) status: u16,
-    #[serde(skip)]
     pub(crate) message: String,
     reason: &'static str,
-    #[serde(flatten)]
-    throttle: Option<ThrottleData<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    throttled: Option<&'a Throttled>,
     suggestion: Option<String>,
     request_id: &'a str,
 }
 
-#[derive(Debug, Serialize)]
-struct ThrottleData<'a> {
-    scope: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool: Option<&'a str>,
-    limit: &'a str,
-    current_usage: u64,
-    remaining: u64,
-    other_tools_may_work: bool,
-    #[serde(flatten)]
-    wait: Option<WaitData>,
-}
-
-/// The wait under our names and under the one that SEP-3304 proposes.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct WaitData {
-    retry_after_seconds: u64,
-    retry_after_ms: u64,
-    #[serde(rename = "retryAfterMs")]
-    retry_after_millis: u64,
-    exact: bool,
+impl Serialize for Report<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut data = serializer.serialize_map(None)?;
+        data.serialize_entry("reason", self.reason)?;
+        if let Some(throttled) = self.throttled {
+            data.serialize_entry("scope", throttled.scope.as_str())?;
+            if let Some(tool) = &throttled.tool {
+                data.serialize_entry("tool", &**tool)?;
+            }
+            data.serialize_entry("limit", &throttled.limit)?;
+            data.serialize_entry("current_usage", &throttled.current_usage)?;
+            data.serialize_entry("remaining", &throttled.remaining)?;
+            data.serialize_entry("other_tools_may_work", &throttled.other_tools_may_work())?;
+        }
+        if let Some(wait) = self.throttled.and_then(|throttled| throttled.wait) {
+            data.serialize_entry("retry_after_seconds", &wait.retry_after_seconds())?;
+            data.serialize_entry("retry_after_ms", &wait.retry_after_ms())?;
+            // The name that SEP-3304 proposes.
+            data.serialize_entry("retryAfterMs", &wait.retry_after_ms())?;
+            data.serialize_entry("exact", &wait.is_exact())?;
+        }
+        if let Some(suggestion) = &self.suggestion {
+            data.serialize_entry("suggestion", suggestion)?;
+        }
+        data.serialize_entry("request_id", self.request_id)?;
+        data.end()
+    }
 }
 
 impl Refusal {
@@ -83,7 +84,7 @@ impl Refusal {
             status,
             message,
             reason: self.reason(),
-            throttle: None,
+            throttled: None,
             suggestion: None,
             request_id,
         };
@@ -125,29 +126,19 @@ fn error_code(configured: RefusalCode, version: Option<&str>) -> i32 {
 
 impl Throttled {
     fn report<'a>(&'a self, code: i32, request_id: &'a str) -> Report<'a> {
-        let other_tools_may_work = self.scope == Scope::Tool;
         Report {
             code,
             status: 429,
             message: self.message(),
             reason: self.reason.as_str(),
-            throttle: Some(ThrottleData {
-                scope: self.scope.as_str(),
-                tool: self.tool.as_deref(),
-                limit: &self.limit,
-                current_usage: self.current_usage,
-                remaining: self.remaining,
-                other_tools_may_work,
-                wait: self.wait.map(|wait| WaitData {
-                    retry_after_seconds: wait.retry_after_seconds(),
-                    retry_after_ms: wait.retry_after_ms(),
-                    retry_after_millis: wait.retry_after_ms(),
-                    exact: wait.is_exact(),
-                }),
-            }),
-            suggestion: Some(self.suggestion(other_tools_may_work)),
+            throttled: Some(self),
+            suggestion: Some(self.suggestion()),
             request_id,
         }
+    }
+
+    fn other_tools_may_work(&self) -> bool {
+        self.scope == Scope::Tool
     }
 
     /// Wait and scope stand in the message too: many callers see nothing else.
@@ -173,14 +164,17 @@ impl Throttled {
         }
     }
 
-    fn suggestion(&self, other_tools_may_work: bool) -> String {
+    fn suggestion(&self) -> String {
         let Some(wait) = self.wait else {
             return "do not retry; ask for less at a time or for a higher limit".to_owned();
         };
         let seconds = wait.retry_after_seconds();
         let unit = if seconds == 1 { "second" } else { "seconds" };
-        let rest =
-            if other_tools_may_work { "; other tools may work meanwhile" } else { "; other tools are limited as well" };
+        let rest = if self.other_tools_may_work() {
+            "; other tools may work meanwhile"
+        } else {
+            "; other tools are limited as well"
+        };
         format!("wait {seconds} {unit} before retrying{rest}")
     }
 }

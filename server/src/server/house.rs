@@ -31,6 +31,10 @@ use crate::usage::{self, Usage};
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
+/// How long work that has answered may take to let go of what it holds, so that the last usage has all of it.
+const SETTLE: Duration = Duration::from_secs(1);
+const SETTLE_LOOK: Duration = Duration::from_millis(2);
+
 /// Everything behind the transports, with the work that goes on in the background.
 pub(crate) struct House {
     pub(crate) gate: Arc<Gate>,
@@ -61,7 +65,7 @@ impl House {
 
         let options =
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
-        let limiter = Limiter::new(limiter_clock, options);
+        let (meter_clock, limiter) = (limiter_clock.clone(), Limiter::new(limiter_clock, options));
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
         let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
         let policy = Arc::new(policy.map_err(StartError::database("read"))?);
@@ -91,7 +95,7 @@ impl House {
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
             },
-            meter: Arc::new(Meter::new(Arc::clone(&usage))),
+            meter: Arc::new(Meter::new(Arc::clone(&usage), meter_clock)),
             draining: draining.clone(),
         };
         let explainer =
@@ -118,6 +122,14 @@ impl House {
     /// Ends the background work and closes the database.
     pub(crate) async fn close(self) {
         self.draining.cancel();
+        let settled = async {
+            while self.explainer.in_flight() > 0 {
+                tokio::time::sleep(SETTLE_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE, settled).await.is_err() {
+            tracing::warn!(calls = self.explainer.in_flight(), "calls were cut off; they are not in the usage");
+        }
         self.shutdown.cancel();
         self.tasks.close();
         self.tasks.wait().await;

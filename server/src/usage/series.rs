@@ -41,8 +41,6 @@ pub(crate) struct Series {
     latency_us: AtomicI64,
     latency: [AtomicI64; LATENCY_BOUNDS_MS.len() + 1],
     attempts: [AtomicI64; ATTEMPT_BOUNDS.len() + 1],
-    /// How often in a row it was throttled.
-    streak: AtomicU32,
     /// Until when it was told to wait, in epoch milliseconds.
     wait_until: AtomicI64,
     /// The minute of the latest events, and how many there were in it.
@@ -70,7 +68,6 @@ impl Series {
             latency_us: AtomicI64::new(0),
             latency: Default::default(),
             attempts: Default::default(),
-            streak: AtomicU32::new(0),
             wait_until: AtomicI64::new(0),
             events_minute: AtomicI64::new(0),
             events: AtomicU32::new(0),
@@ -83,8 +80,8 @@ impl Series {
         &self.key
     }
 
-    /// Counts a request that was served. `outcome` is how the tool's work ended, if one ran.
-    pub(crate) fn served(&self, outcome: Option<Outcome>, latency: Duration, would_throttle: bool) {
+    /// Counts a request that was served with so many attempts. `outcome` is how the tool's work ended, if one ran.
+    pub(crate) fn served(&self, outcome: Option<Outcome>, latency: Duration, would_throttle: bool, attempts: u32) {
         let served = match outcome {
             Some(Outcome::Ok | Outcome::InputRequired) => &self.ok,
             None if self.key.tool.is_none() => &self.ok,
@@ -97,9 +94,7 @@ impl Series {
         self.latency_us.fetch_add(i64::try_from(latency.as_micros()).unwrap_or(i64::MAX), Relaxed);
         let bucket = LATENCY_BOUNDS_MS.partition_point(|bound| Duration::from_millis((*bound).into()) < latency);
         self.latency[bucket].fetch_add(1, Relaxed);
-        // Most calls were not refused before: they write nothing that others read.
-        let refused = if self.streak.load(Relaxed) == 0 { 0 } else { self.streak.swap(0, Relaxed) };
-        let bucket = ATTEMPT_BOUNDS.partition_point(|bound| *bound < refused.saturating_add(1));
+        let bucket = ATTEMPT_BOUNDS.partition_point(|bound| *bound < attempts);
         self.attempts[bucket].fetch_add(1, Relaxed);
         self.calls.fetch_add(1, Release);
     }
@@ -121,7 +116,6 @@ impl Series {
         self.throttled.fetch_add(1, Relaxed);
         self.scopes[scope].fetch_add(1, Relaxed);
         self.reasons[reason].fetch_add(1, Relaxed);
-        self.streak.fetch_add(1, Relaxed);
         if now_ms < self.wait_until.load(Relaxed) {
             self.ignored_waits.fetch_add(1, Relaxed);
         }

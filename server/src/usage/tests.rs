@@ -20,6 +20,7 @@ fn throttled(wait_ms: u64) -> Refusal {
         reason: Reason::RateLimit,
         scope: Scope::Tool,
         tool: Some("export".into()),
+        tool_index: None,
         limit: "1 requests / 60s".to_owned(),
         current_usage: 1,
         remaining: 0,
@@ -56,8 +57,8 @@ fn what_is_counted_is_taken_once() {
     let clock = ManualClock::at(START);
     let usage = usage(10, &clock);
     let series = usage.series(Who::default(), Some("export"));
-    series.served(Some(Outcome::Ok), Duration::from_micros(500), false);
-    series.served(Some(Outcome::ToolError), Duration::from_millis(7), true);
+    series.served(Some(Outcome::Ok), Duration::from_micros(500), false, 1);
+    series.served(Some(Outcome::ToolError), Duration::from_millis(7), true, 1);
     usage.refused(Who::default(), None, &throttled(1_000), "r-1");
     usage.refused(Who::default(), Some("export"), &Refusal::Suspended("agent"), "r-2");
     let counts = series.take().expect("something");
@@ -68,19 +69,19 @@ fn what_is_counted_is_taken_once() {
 }
 
 #[test]
-fn attempts_are_counted_from_the_first_refusal_to_the_call_that_got_through() {
+fn attempts_are_counted_and_so_is_whoever_does_not_wait() {
     let clock = ManualClock::at(START);
     let usage = usage(10, &clock);
     let series = usage.series(Who::default(), Some("export"));
-    let serve = || series.served(Some(Outcome::Ok), Duration::ZERO, false);
-    serve();
+    let serve = |attempts| series.served(Some(Outcome::Ok), Duration::ZERO, false, attempts);
+    serve(1);
     usage.refused(Who::default(), None, &throttled(1_000), "r");
     clock.advance(Duration::from_secs(1));
-    serve();
+    serve(2);
     for _ in 0..9 {
         usage.refused(Who::default(), None, &throttled(1_000), "r");
     }
-    serve();
+    serve(10);
     let counts = series.take().expect("something");
     assert_eq!(counts.attempts(), [1, 1, 0, 0, 0, 1]);
     // The first of the nine came after a call that got through; the others did not wait.
@@ -99,7 +100,7 @@ fn threads_that_count_at_once_lose_nothing_while_the_writer_takes() {
                 scope.spawn(|| {
                     let series = usage.series(Who::default(), Some("export"));
                     for _ in 0..calls {
-                        series.served(Some(Outcome::Ok), Duration::from_millis(3), false);
+                        series.served(Some(Outcome::Ok), Duration::from_millis(3), false, 1);
                     }
                 })
             })
@@ -154,7 +155,7 @@ async fn what_the_writer_takes_arrives_and_the_agent_was_seen() {
     let usage = usage(10, &clock);
     let mut writer = Writer::new(control.clone());
     for _ in 0..3 {
-        usage.series(one, Some("export")).served(Some(Outcome::Ok), Duration::ZERO, false);
+        usage.series(one, Some("export")).served(Some(Outcome::Ok), Duration::ZERO, false, 1);
         usage.refused(one, Some("export"), &throttled(1_000), "r");
         writer.write(&usage).await;
         assert!(writer.is_done());
@@ -180,7 +181,7 @@ async fn a_batch_that_the_database_refuses_is_written_later_in_its_minute() {
     let control = Control::connect(&url, options).await.expect("a database");
     let usage = usage(10, &clock);
     let mut writer = Writer::new(control.clone());
-    let serve = || usage.series(Who::default(), Some("export")).served(Some(Outcome::Ok), Duration::ZERO, false);
+    let serve = || usage.series(Who::default(), Some("export")).served(Some(Outcome::Ok), Duration::ZERO, false, 1);
     serve();
     // There are no tables yet.
     writer.write(&usage).await;
@@ -212,6 +213,6 @@ async fn a_series_that_nobody_uses_is_forgotten_and_one_that_is_held_is_not() {
         writer.write(&usage).await;
     }
     assert_eq!(usage.health().series, 1);
-    held.served(Some(Outcome::Ok), Duration::ZERO, false);
+    held.served(Some(Outcome::Ok), Duration::ZERO, false, 1);
     assert!(Arc::ptr_eq(&held, &usage.series(one, Some("export"))));
 }

@@ -1,6 +1,7 @@
 //! What belongs to a tenant, on tabs of its page: keys, usage, audit.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -47,7 +48,7 @@ pub(crate) async fn keys(
     let keys = panel.control.keys().list(&visitor.actor, &reference, None, &request).await?;
     let mut names = BTreeMap::new();
     for key in &keys.items {
-        if let std::collections::btree_map::Entry::Vacant(name) = names.entry(key.agent_id) {
+        if let Entry::Vacant(name) = names.entry(key.agent_id) {
             name.insert(panel.control.agents().get(&visitor.actor, &reference, &key.agent_id.into()).await?.name);
         }
     }

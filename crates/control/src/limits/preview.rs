@@ -130,7 +130,7 @@ impl Shared {
         }
     }
 
-    fn unit<'r>(self, row: &'r MinuteRow) -> (&'r str, &'r str) {
+    fn unit(self, row: &MinuteRow) -> (&str, &str) {
         match self {
             Self::Everybody => ("", ""),
             Self::Tenant => (&row.tenant_id, ""),

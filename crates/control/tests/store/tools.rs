@@ -62,8 +62,8 @@ on_both! {
         assert_eq!((off.tenant_id, off.enabled), (Some(acme), false));
         assert_eq!(tools.disable(&store.root, "export", Some(&"acme".into())).await.unwrap(), off, "once is enough");
         let delta = store.control.policy().changes_since(start).await.unwrap();
-        assert_eq!(delta.tool_switches, [off.clone()]);
-        assert_eq!(store.control.policy().load_all().await.unwrap().tool_switches, [off.clone()]);
+        assert_eq!(delta.tool_switches, std::slice::from_ref(&off));
+        assert_eq!(store.control.policy().load_all().await.unwrap().tool_switches, std::slice::from_ref(&off));
         assert!(store.control.policy().changes_since(delta.revision).await.unwrap().tool_switches.is_empty());
         assert!(tools.switches(&store.root, None).await.unwrap().is_empty());
         assert_eq!(tools.switches(&store.root, Some(&"acme".into())).await.unwrap(), [off]);

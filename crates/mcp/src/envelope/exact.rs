@@ -36,6 +36,7 @@ pub(super) fn read(body: &[u8]) -> Option<Envelope<'_>> {
         kind: Kind::ToolCall(params.name),
         id: Some(message.id),
         protocol_version: meta.protocol_version,
+        attempt: meta.attempt,
         exact: Some(ExactCall { arguments: params.arguments, capabilities: meta.capabilities }),
     })
 }

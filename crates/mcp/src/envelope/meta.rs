@@ -1,4 +1,4 @@
-//! The two members of a request's `_meta` that matter to its reading (MCP 2026-07-28, "Request metadata").
+//! The members of a request's `_meta` that matter to its reading (MCP 2026-07-28, "Request metadata"), and our own.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::attempt::Attempt;
 use super::sound::Sound;
 
 /// What `_meta` says about the request; it may hold anything else beside.
@@ -14,6 +15,7 @@ use super::sound::Sound;
 pub(super) struct Meta<'a> {
     pub(super) protocol_version: Option<Cow<'a, str>>,
     pub(super) capabilities: Option<&'a RawValue>,
+    pub(super) attempt: Attempt<'a>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
@@ -33,6 +35,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Reader<'a> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Meta<'a>, A::Error> {
         let mut meta = Meta::default();
+        let (mut number, mut key) = (None, None);
         while let Some(member) = members.next_key::<Member>()? {
             match member {
                 Member::ProtocolVersion if meta.protocol_version.is_none() => {
@@ -41,15 +44,17 @@ impl<'de: 'a, 'a> Visitor<'de> for Reader<'a> {
                 Member::ClientCapabilities if meta.capabilities.is_none() => {
                     meta.capabilities = Some(members.next_value()?);
                 }
+                Member::Attempt if number.is_none() => number = Some(members.next_value()?),
+                Member::IdempotencyKey if key.is_none() => key = Some(members.next_value::<Text<'_>>()?.0),
                 Member::Other => {
                     members.next_value::<Sound>()?;
                 }
-                Member::ProtocolVersion | Member::ClientCapabilities => {
+                Member::ProtocolVersion | Member::ClientCapabilities | Member::Attempt | Member::IdempotencyKey => {
                     return Err(A::Error::custom("a member stands there twice"));
                 }
             }
         }
-        Ok(meta)
+        Ok(Meta { attempt: Attempt::new(number, key), ..meta })
     }
 }
 
@@ -60,6 +65,10 @@ enum Member {
     ProtocolVersion,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     ClientCapabilities,
+    #[serde(rename = "sluicegate/attempt")]
+    Attempt,
+    #[serde(rename = "sluicegate/idempotencyKey")]
+    IdempotencyKey,
     #[serde(other)]
     Other,
 }

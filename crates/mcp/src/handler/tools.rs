@@ -12,6 +12,7 @@ use crate::call_scope::{Failure, run, scope};
 use crate::learn;
 use crate::panic::answered;
 use crate::passage::{Passage, Visible, Visit, attached};
+use crate::replay::once;
 use crate::wire::Wire;
 
 impl<H: ServerHandler> Handler<H> {
@@ -62,11 +63,15 @@ impl<H: ServerHandler> Handler<H> {
             return Err(bypassed("tools/call"));
         }
         let cancellation = context.ct.clone();
+        // A further round has answers that the first did not have, so it is no repetition of it.
+        let is_whole = request.input_responses.is_none() && request.request_state.is_none();
+        let keyed =
+            if is_whole { self.shared.replays.keyed(tool, &admitted, request.arguments.as_ref()) } else { None };
         if tool.is_of_handler() {
             let work = async |call: crate::CallContext| {
                 context.ct = call.cancellation();
                 context.extensions.insert(call);
-                self.inner.call_tool(request, context).await.map_err(Failure::Protocol)
+                once(keyed, async || self.inner.call_tool(request, context).await.map_err(Failure::Protocol)).await
             };
             let response = scope(tool.name(), admitted, None, &cancellation, work).await?;
             if let CallToolResponse::Task(created) = &response {
@@ -76,7 +81,7 @@ impl<H: ServerHandler> Handler<H> {
         }
         let wire = Wire::of(&mut request, &context, &self.log_level, &self.shared.seal);
         let arguments = request.arguments.unwrap_or_default();
-        let work = |call| run(tool, Call::new(arguments, call));
+        let work = |call| once(keyed, || run(tool, Call::new(arguments, call)));
         scope(tool.name(), admitted, Some(wire), &cancellation, work).await
     }
 }

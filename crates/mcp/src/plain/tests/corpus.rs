@@ -79,6 +79,7 @@ pub(super) fn plain() -> Vec<Sent> {
         r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call","params":{"name":"\u0065cho","arguments":{"text":"x"}}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"progressToken":"p","traceparent":"00-1-2-01"}}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"_meta":{"sluicegate/attempt":2,"sluicegate/idempotencyKey":"k"}}}"#,
     ] {
         all.push(Sent { body: body.into(), ..legacy("1", "echo", "{}") });
     }
@@ -238,6 +239,11 @@ pub(super) fn unusual() -> Vec<Sent> {
         r#""\ud800":1"#,
         r#""a":{"b":[true,null,-1,1.5,"\u00e9"]}"#,
         r#""a":1,"a":2"#,
+        r#""sluicegate/attempt":"2""#,
+        r#""sluicegate/attempt":1e400"#,
+        r#""sluicegate/idempotencyKey":7"#,
+        r#""sluicegate/idempotencyKey":"\ud800""#,
+        r#""sluicegate/idempotencyKey":"a","sluicegate/idempotencyKey":"b""#,
     ] {
         let mut sent = ok_modern();
         sent.body = String::from_utf8_lossy(&sent.body)

@@ -1,0 +1,131 @@
+//! Calls that were repeated: an idempotent tool runs once for a key, and the attempts of all tools are counted.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sluicegate::control::{Control, KeyScopes, Target};
+use sluicegate_tests::server::mint;
+use sluicegate_tests::{Answer, Client, Database, Era, ServerProcess, TestServer, on_both_databases};
+
+/// One tool on the short path, one that talks to its caller.
+const TOOLS: [&str; 2] = ["settle", "settle_aloud"];
+
+async fn settle(client: &Client, era: Era, tool: &str, invoice: &str, key: &str) -> Answer {
+    let client = if era == Era::Modern { client.modern("tools/call", tool) } else { client.clone() };
+    let meta = json!({ "_meta": { "sluicegate/idempotencyKey": key } });
+    client.send(Client::call_body(era, tool, json!({ "invoice": invoice }), meta)).await
+}
+
+async fn settle_plainly(client: &Client, invoice: &str, key: &str) -> Answer {
+    settle(client, Era::Legacy, "settle", invoice, key).await
+}
+
+fn is_replayed(answer: &Answer) -> bool {
+    answer.json()["result"]["_meta"]["sluicegate/replayed"] == true
+}
+
+on_both_databases! {
+    async fn a_repeated_call_gets_the_first_result_whatever_way_it_comes(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        for tool in TOOLS {
+            let before = server.ran.settled();
+            let first = settle(&client, Era::Legacy, tool, "7", "k").await;
+            assert!(!is_replayed(&first));
+            for era in [Era::Legacy, Era::Modern, Era::Legacy] {
+                let again = settle(&client, era, tool, "7", "k").await;
+                assert_eq!(again.ok_text(), first.ok_text());
+                assert!(is_replayed(&again), "{again:?}");
+            }
+            assert_eq!(server.ran.settled(), before + 1);
+        }
+        assert!(settle(&client, Era::Legacy, "export", "7", "k").await.text.contains("dataset"), "other tools just run");
+    }
+
+    async fn nobody_gets_the_result_of_another_tenant_or_of_another_agent(database: Database) {
+        let server = TestServer::start(&database).await;
+        let acme = server.client("acme", "u-42").await;
+        settle_plainly(&acme, "7", "k").await;
+        for (tenant, agent) in [("globex", "u-42"), ("acme", "u-43")] {
+            let other = server.client(tenant, agent).await;
+            let answer = settle_plainly(&other, "7", "k").await;
+            assert!(!is_replayed(&answer), "{tenant} {agent} got what acme's u-42 had");
+            assert!(is_replayed(&settle_plainly(&other, "7", "k").await), "it has its own");
+        }
+        assert_eq!(server.ran.settled(), 3);
+        let second_key = server.client("acme", "u-42").await;
+        assert!(is_replayed(&settle_plainly(&second_key, "7", "k").await), "an agent is one with all its API keys");
+    }
+
+    async fn a_key_with_other_arguments_is_an_error_that_says_so(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        settle_plainly(&client, "7", "k").await;
+        for tool in ["settle", "settle"] {
+            let text = settle(&client, Era::Modern, tool, "8", "k").await.error_text();
+            assert!(text.contains("idempotency key belongs to a call with other arguments"), "{text}");
+        }
+        assert!(is_replayed(&settle_plainly(&client, "7", "k").await));
+        assert!(!is_replayed(&settle(&client, Era::Legacy, "settle_aloud", "8", "k").await), "another tool, another key");
+    }
+
+    async fn duplicates_that_come_at_once_are_one_run(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        let eras = [Era::Legacy, Era::Modern].into_iter().cycle();
+        let calls = eras.take(8).map(|era| settle(&client, era, "settle", "7", "k"));
+        let answers = futures::future::join_all(calls).await;
+        assert!(answers.iter().all(|answer| answer.ok_text() == "7 by run 1"), "{answers:?}");
+        assert_eq!(answers.iter().filter(|answer| is_replayed(answer)).count(), 7);
+    }
+
+    async fn a_replay_is_charged_like_any_call(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        server.set_rate(Target::Tool { tool: "settle".to_owned() }, "3/min").await;
+        for _ in 0..3 {
+            assert!(settle_plainly(&client, "7", "k").await.is_ok());
+        }
+        assert_eq!(settle_plainly(&client, "7", "k").await.status, 429);
+        assert_eq!(server.ran.settled(), 1);
+    }
+
+    async fn the_attempts_until_a_call_gets_through_are_counted_from_refusals_or_as_the_caller_says(database: Database) {
+        let settings = [("LOG", "sluicegate::call=debug,info"), ("LIMIT_TOOL", "2/s")];
+        let server = ServerProcess::start(Path::new(env!("CARGO_BIN_EXE_testbed")), &database, database.folder(), &settings).await;
+        let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
+        let (key, _) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
+        let client = Client::new(server.endpoint(), key);
+        // How often it is refused depends on how fast this machine is; the log has to say the same.
+        let mut refused = Vec::new();
+        while refused.iter().filter(|refusals| **refusals > 0).count() < 3 {
+            let mut refusals = 0;
+            while !client.call("whoami", json!({})).await.is_ok() {
+                refusals += 1;
+            }
+            refused.push(refusals);
+        }
+        let told = json!({ "name": "settle", "arguments": { "invoice": "7" }, "_meta": { "sluicegate/attempt": 8 } });
+        assert!(client.request(json!(1), "tools/call", told).await.is_ok());
+
+        let start = Instant::now();
+        let logged = loop {
+            let attempts = logged_attempts(&server.log().await);
+            if attempts.len() > refused.len() {
+                break attempts;
+            }
+            assert!(start.elapsed() < Duration::from_secs(5), "{attempts:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let expected = refused.into_iter().map(|refusals: u64| (refusals > 0).then_some(refusals + 1));
+        assert_eq!(logged, expected.chain([Some(8)]).collect::<Vec<_>>());
+    }
+}
+
+/// What the log says of every call of a tool that was served.
+fn logged_attempts(log: &str) -> Vec<Option<u64>> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let served = lines.filter(|line| line["fields"]["message"] == "served" && line["fields"]["tool"].is_string());
+    served.map(|line| line["fields"]["attempts"].as_u64()).collect()
+}

@@ -1,0 +1,16 @@
+//! The text of an API key: nothing panics, and what is refused is never repeated.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sluicegate_control::ApiKey;
+
+fuzz_target!(|text: &str| {
+    match ApiKey::parse(text) {
+        Ok(parsed) => {
+            let printed = format!("{parsed:?}");
+            let secret = text.split('_').nth(3).unwrap_or_default();
+            assert!(!printed.contains(secret), "{printed}");
+        }
+        Err(error) => assert!(text.len() < 8 || !error.to_string().contains(text)),
+    }
+});
