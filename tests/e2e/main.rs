@@ -9,6 +9,7 @@ mod concurrency;
 mod connections;
 mod hostile;
 mod mcp_clients;
+mod panel;
 mod processes;
 mod reload;
 mod repeated;

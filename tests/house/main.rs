@@ -32,10 +32,7 @@ const KEPT_BACK: &[(&str, &[&str])] = &[
     ("axum", &["sluicegate-mcp", "sluicegate-admin-ui", "sluicegate"]),
     ("rmcp", &["sluicegate-mcp", "sluicegate-resilience"]),
     ("redis", &["sluicegate"]),
-    (
-        "tokio",
-        &["sluicegate-mcp", "sluicegate-control", "sluicegate-resilience", "sluicegate-admin-ui", "sluicegate"],
-    ),
+    ("tokio", &["sluicegate-mcp", "sluicegate-control", "sluicegate-resilience", "sluicegate-admin-ui", "sluicegate"]),
 ];
 
 fn root() -> PathBuf {
