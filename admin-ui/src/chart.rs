@@ -53,7 +53,7 @@ impl Chart {
         }
         let count = i64::try_from(points.len()).unwrap_or(1).max(1);
         let place = |at: i64| LEFT * 10 + (WIDTH - LEFT) * 10 * at / count;
-        let gap = if count > 120 { 0 } else { 10 };
+        let gap = if count > 120 { 0 } else { ((WIDTH - LEFT) * 10 / count / 8).clamp(10, 80) };
         for (at, point) in (0..).zip(points) {
             let (from, to) = (place(at), place(at + 1));
             let mut title = moment(point.at, grain);
