@@ -78,6 +78,7 @@ mod live;
 mod live_view;
 mod meter;
 mod pages;
+mod panel;
 mod policy;
 pub mod prelude;
 mod refusal;

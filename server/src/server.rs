@@ -15,14 +15,14 @@ use crate::declared::DeclaredText;
 use crate::health::{self, MetricsFor};
 use crate::settings::Settings;
 use crate::site::Site;
-use crate::{cli, live};
+use crate::{cli, live, panel};
 
 mod error;
 mod house;
 mod running;
 
 pub use error::{BoxError, StartError};
-use house::House;
+pub(crate) use house::House;
 pub use running::Running;
 
 /// What is called once the server serves; see [`Server::on_ready`].
@@ -205,6 +205,7 @@ impl Server {
         let metrics_address = settings.metrics_address()?;
         let metrics_for = if metrics_address.is_some() { MetricsFor::Nobody } else { MetricsFor::ThisMachine };
         let other = health::router(Arc::clone(health), metrics_for);
+        let other = if settings.panel { other.merge(panel::router(&house, settings)) } else { other };
         let site = Arc::new(Site::new(Arc::clone(&house.gate), other, settings));
         let metrics = match metrics_address {
             Some(address) => Some(listen(address).await?),
@@ -223,7 +224,7 @@ impl Server {
             draining.clone(),
             shutdown.clone(),
         ));
-        let running = Running { address, metrics_address, accepting, house };
+        let running = Running { address, metrics_address, accepting, house, panel: settings.panel };
         let metrics = running.metrics_address.map(tracing::field::display);
         tracing::info!(endpoint = running.endpoint(), metrics, "serving");
         if let Some(on_ready) = on_ready {

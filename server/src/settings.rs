@@ -56,6 +56,13 @@ macro_rules! settings {
             pub(crate) provenance: Provenance,
         }
 
+        impl Settings {
+            /// Every setting with its value in this process, in the order of the documentation, without secrets.
+            pub(crate) fn shown(&self) -> Vec<(String, String)> {
+                vec![$((stringify!($name).to_owned(), shown(stringify!($name), format!("{:?}", self.$name)))),+]
+            }
+        }
+
         /// The list of settings, in the order in which they are documented.
         pub const SETTINGS: &[Setting] = &[
             $(Setting { name: stringify!($name), default: $default, help: &[$($help),+] },)+
@@ -136,6 +143,8 @@ settings! {
     tools_list_ttl_ms: u64 = "0",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
     max_live_keys_per_tenant: u32 = "57344",
+    /// Serve the operator's panel at `/admin`.
+    panel: bool = "true",
     /// Address and port of `/metrics`, `/healthz` and `/readyz` alone, for whoever can reach it. Empty: they are on the port of MCP, `/metrics` only for programs on this machine.
     metrics_bind: String = "",
     /// Combinations of tenant, agent and tool with labels of their own in `/metrics`; the calls of all others are counted under tenant and agent `other`.
@@ -320,6 +329,13 @@ impl Settings {
     pub fn control_socket(&self) -> PathBuf {
         self.data.join("control.sock")
     }
+}
+
+/// A value as people may see it: of what opens something, only whether it is set.
+fn shown(name: &str, value: String) -> String {
+    let value = value.trim_matches('"').to_owned();
+    let holds_a_secret = matches!(name, "state_key" | "database_url");
+    if holds_a_secret && !value.is_empty() { "(set)".to_owned() } else { value }
 }
 
 /// The items of a comma-separated list.

@@ -12,6 +12,7 @@ mod hostile;
 mod mcp_clients;
 mod metrics;
 mod observing;
+mod panel;
 mod priorities;
 mod processes;
 mod proxies;

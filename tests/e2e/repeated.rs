@@ -1,12 +1,10 @@
 //! Calls that were repeated: an idempotent tool runs once for a key, and the attempts of all tools are counted.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::{Value, json};
-use sluicegate::control::{Control, KeyScopes, Target};
-use sluicegate_tests::server::mint;
-use sluicegate_tests::{Answer, Client, Database, Era, ServerProcess, TestServer, on_both_databases};
+use serde_json::json;
+use sluicegate::control::Target;
+use sluicegate_tests::{Answer, Client, Database, Era, Exposition, TestServer, on_both_databases};
 
 /// One tool on the short path, one that talks to its caller.
 const TOOLS: [&str; 2] = ["settle", "settle_aloud"];
@@ -92,40 +90,33 @@ on_both_databases! {
     }
 
     async fn the_attempts_until_a_call_gets_through_are_counted_from_refusals_or_as_the_caller_says(database: Database) {
-        let settings = [("LOG", "sluicegate::call=debug,info"), ("LIMIT_TOOL", "2/s")];
-        let server = ServerProcess::start(Path::new(env!("CARGO_BIN_EXE_testbed")), &database, database.folder(), &settings).await;
-        let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
-        let (key, _) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
-        let client = Client::new(server.endpoint(), key);
-        // How often it is refused depends on how fast this machine is; the log has to say the same.
-        let mut refused = Vec::new();
-        while refused.iter().filter(|refusals| **refusals > 0).count() < 3 {
-            let mut refusals = 0;
-            while !client.call("whoami", json!({})).await.is_ok() {
-                refusals += 1;
-            }
-            refused.push(refusals);
-        }
-        let told = json!({ "name": "settle", "arguments": { "invoice": "7" }, "_meta": { "sluicegate/attempt": 8 } });
-        assert!(client.request(json!(1), "tools/call", told).await.is_ok());
-
-        let start = Instant::now();
-        let logged = loop {
-            let attempts = logged_attempts(&server.log().await);
-            if attempts.len() > refused.len() {
-                break attempts;
-            }
-            assert!(start.elapsed() < Duration::from_secs(5), "{attempts:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        let export = async |era: Era, attempt: Option<u32>| {
+            let client = if era == Era::Modern { client.modern("tools/call", "export") } else { client.clone() };
+            let meta = attempt.map_or(json!({}), |attempt| json!({ "_meta": { "sluicegate/attempt": attempt } }));
+            client.send(Client::call_body(era, "export", json!({ "dataset": "x" }), meta)).await.status.as_u16()
         };
-        let expected = refused.into_iter().map(|refusals: u64| (refusals > 0).then_some(refusals + 1));
-        assert_eq!(logged, expected.chain([Some(8)]).collect::<Vec<_>>());
+        let statuses = async |calls: usize| {
+            let mut statuses = Vec::new();
+            for _ in 0..calls {
+                statuses.push(export(Era::Legacy, None).await);
+            }
+            statuses
+        };
+        assert_eq!(statuses(8).await, [200, 200, 200, 200, 200, 429, 429, 429]);
+        server.advance(Duration::from_secs(12));
+        assert_eq!(statuses(2).await, [200, 429], "the first is the fourth attempt");
+        // Long after the wait that was told: whoever comes now asks for something else.
+        server.advance(Duration::from_mins(11));
+        assert_eq!(statuses(1).await, [200]);
+        for era in [Era::Legacy, Era::Modern] {
+            assert_eq!(export(era, Some(7)).await, 200);
+        }
+        let counted = |metrics: &Exposition| metrics.sum("sluicegate_retry_attempts_count", &[]);
+        let metrics = server.metrics_until(|metrics| counted(metrics) >= 3.0).await;
+        let at_most = |bound| metrics.sum("sluicegate_retry_attempts_bucket", &[("le", bound)]);
+        assert_eq!(["1", "3", "5", "8"].map(at_most), [0.0, 0.0, 1.0, 3.0]);
+        assert_eq!((counted(&metrics), metrics.sum("sluicegate_retry_attempts_sum", &[])), (3.0, 18.0));
     }
-}
-
-/// What the log says of every call of a tool that was served.
-fn logged_attempts(log: &str) -> Vec<Option<u64>> {
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let served = lines.filter(|line| line["fields"]["message"] == "served" && line["fields"]["tool"].is_string());
-    served.map(|line| line["fields"]["attempts"].as_u64()).collect()
 }

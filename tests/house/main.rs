@@ -12,19 +12,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-mcp", &[]),
     ("sluicegate-control", &["sluicegate-limits"]),
     ("sluicegate-resilience", &["sluicegate-mcp"]),
+    ("sluicegate-admin-ui", &["sluicegate-control"]),
     (
         "sluicegate",
-        &["sluicegate-limits", "sluicegate-macros", "sluicegate-mcp", "sluicegate-control", "sluicegate-resilience"],
+        &[
+            "sluicegate-limits",
+            "sluicegate-macros",
+            "sluicegate-mcp",
+            "sluicegate-control",
+            "sluicegate-resilience",
+            "sluicegate-admin-ui",
+        ],
     ),
 ];
 
 /// Crates from outside that only some of ours may use.
 const KEPT_BACK: &[(&str, &[&str])] = &[
     ("sqlx", &["sluicegate-control"]),
-    ("axum", &["sluicegate-mcp", "sluicegate"]),
+    ("axum", &["sluicegate-mcp", "sluicegate-admin-ui", "sluicegate"]),
     ("rmcp", &["sluicegate-mcp", "sluicegate-resilience"]),
     ("redis", &["sluicegate"]),
-    ("tokio", &["sluicegate-mcp", "sluicegate-control", "sluicegate-resilience", "sluicegate"]),
+    ("tokio", &["sluicegate-mcp", "sluicegate-control", "sluicegate-resilience", "sluicegate-admin-ui", "sluicegate"]),
 ];
 
 fn root() -> PathBuf {
@@ -85,7 +93,7 @@ fn sources() -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for folder in ["crates", "server", "tests"] {
+    for folder in ["admin-ui", "crates", "server", "tests"] {
         collect(&root().join(folder), &mut found);
     }
     found.retain(|path| !path.components().any(|part| part.as_os_str() == "target"));

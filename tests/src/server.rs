@@ -108,6 +108,14 @@ impl TestServer {
         self.running.endpoint()
     }
 
+    /// The one-time link that makes the panel's first owner, if there is to be one.
+    ///
+    /// # Panics
+    /// When the database does not answer.
+    pub async fn set_up_link(&self) -> Option<String> {
+        self.running.set_up_link().await.expect("the database answers")
+    }
+
     /// The address that is listened on.
     #[must_use]
     pub fn address(&self) -> std::net::SocketAddr {

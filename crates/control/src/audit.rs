@@ -135,6 +135,8 @@ const NEWEST_FIRST: &str = select_entries!("WHERE seq < $1 ORDER BY seq DESC LIM
 
 const NEWEST_FIRST_OF_TENANT: &str = select_entries!("WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2");
 
+const BY_SEQ: &str = select_entries!("WHERE seq = $1 AND (CAST($2 AS TEXT) IS NULL OR tenant_id = $2)");
+
 /// `$4` to `$7` are the filters of a search, `$8` to `$9` the time.
 const SEARCH: &str = select_entries!(
     r"WHERE seq < $1
@@ -196,6 +198,17 @@ impl Audit<'_> {
             Some(id) => tx.all(NEWEST_FIRST_OF_TENANT, args![before, limit, id]).await?,
         };
         Ok(Page::new(rows, page, |entry: &AuditEntry| vec![entry.seq.to_string()]))
+    }
+
+    /// One entry, by its number.
+    ///
+    /// # Errors
+    /// `NotFound`, also for an entry of another tenant than a confined actor's.
+    pub async fn get(self, actor: &Actor, seq: i64) -> Result<AuditEntry, ControlError> {
+        actor.require(Role::Viewer)?;
+        let found: Option<AuditEntry> =
+            self.control.read().await?.optional(BY_SEQ, args![seq, actor.confined_to()]).await?;
+        found.ok_or_else(|| ControlError::not_found("audit entry", &seq))
     }
 
     /// The entries that a filter lets through, newest first; a confined actor gets its tenant's. Such a list looks at

@@ -136,6 +136,7 @@ pub use migrations::MigrationStatus;
 pub use page::{Cursor, Page, PageRequest};
 pub use plans::{Plan, PlanRef, Plans};
 pub use policy::{AgentPolicy, PlanPolicy, Policy, PolicyDelta, Revision, TenantPolicy, Tombstone};
+pub use sluicegate_limits::{Algorithm, Mode, Per};
 pub use status::Status;
 pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};

@@ -31,6 +31,7 @@ use crate::json::JsonText;
 use crate::keys;
 use crate::page::{Page, PageRequest};
 use crate::plans::{self, PlanRef};
+use crate::policy::Revision;
 use crate::tenants::{self, TenantRef};
 use crate::text;
 use crate::tools;
@@ -111,6 +112,25 @@ impl Limits<'_> {
         Ok(entry)
     }
 
+    /// Sets a limit like [`set`](Self::set), for somebody who has seen what the target had: the newest revision among
+    /// its entries of this kind, [`Revision::START`] when there were none.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set); `Conflict` when the target has got another limit since, with both of them in the message.
+    pub async fn replace(self, actor: &Actor, new: &NewLimit, seen: Revision) -> Result<LimitEntry, ControlError> {
+        actor.require(Role::Operator)?;
+        let kind = new.value.check(&new.target)?;
+        check_reach(actor, &new.target)?;
+        let mut change = self.control.change(actor).await?;
+        let now = of_kind(&mut change.tx, &new.target, kind.name()).await?;
+        if newest(&now) != seen {
+            return Err(changed_meanwhile(&now, &kind));
+        }
+        let entry = set(&mut change, new).await?;
+        change.commit().await?;
+        Ok(entry)
+    }
+
     /// Takes the limit of this kind that is enforced from the target, a temporary one over
     /// it as well. What holds then is what is less specific: the plan, the code, the default.
     ///
@@ -143,6 +163,22 @@ impl Limits<'_> {
             remove(&mut change, entry).await?;
         }
         change.commit().await
+    }
+
+    /// The limits of this kind that a target has itself: the lasting one and a temporary one over it, and those that are
+    /// only observed, after them.
+    ///
+    /// # Errors
+    /// `NotFound` for a target that the actor does not see.
+    pub async fn of(
+        self,
+        actor: &Actor,
+        target: &Target,
+        kind: LimitKindName,
+    ) -> Result<Vec<LimitEntry>, ControlError> {
+        actor.require(Role::Viewer)?;
+        check_reach(actor, target)?;
+        of_kind(&mut self.control.read().await?, target, kind).await
     }
 
     /// One limit.
@@ -192,6 +228,21 @@ impl Limits<'_> {
             vec![place(&entry.target, entry.mode), entry.kind.name().to_string(), temporary.to_string()]
         }))
     }
+}
+
+fn newest(entries: &[LimitEntry]) -> Revision {
+    entries.iter().map(|entry| entry.revision).max().unwrap_or(Revision::START)
+}
+
+/// Two saved at once: the second sees both values, and decides.
+fn changed_meanwhile(now: &[LimitEntry], wanted: &LimitKind) -> ControlError {
+    ControlError::Conflict(match now.iter().max_by_key(|entry| entry.revision) {
+        Some(entry) => format!(
+            "{} has set this limit to {} meanwhile, you want {wanted}: look at both, and save again to replace it",
+            entry.updated_by, entry.kind
+        ),
+        None => format!("this limit was removed meanwhile, you want {wanted}: save again to set it anew"),
+    })
 }
 
 /// Sets a limit in a change of somebody who may.
@@ -270,6 +321,13 @@ fn place(target: &Target, mode: Mode) -> String {
         Mode::Enforce => target.to_string(),
         Mode::Observe => format!("observe:{target}"),
     }
+}
+
+/// All limits of a kind that a target has: the enforced ones, then the observed ones.
+async fn of_kind(tx: &mut Transaction, target: &Target, kind: LimitKindName) -> Result<Vec<LimitEntry>, ControlError> {
+    let mut entries = of_target(tx, target, kind, Mode::Enforce).await?;
+    entries.extend(of_target(tx, target, kind, Mode::Observe).await?);
+    Ok(entries)
 }
 
 /// The lasting and the temporary limit of a target and mode, as far as there are such.

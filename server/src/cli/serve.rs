@@ -1,5 +1,6 @@
 //! `serve` and `migrate`.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use sluicegate_control::{Control, WallClock};
 
 use super::output::Output;
-use crate::server::{Server, open_control};
+use crate::server::{Running, Server, open_control};
 use crate::settings::{AuthMode, Settings};
 use crate::telemetry::process;
 
@@ -57,9 +58,23 @@ impl Serve {
             return Ok(server.serve_stdio(control, settings, key).await?);
         }
         process::collect();
-        server.start_on(control, settings).await?.until_signal().await?;
+        let running = server.start_on(control, settings).await?;
+        announce(&running).await?;
+        running.until_signal().await?;
         Ok(())
     }
+}
+
+/// Tells whoever started the server where its panel is, and how to become its owner.
+async fn announce(running: &Running) -> anyhow::Result<()> {
+    let text = match (running.panel(), running.set_up_link().await?) {
+        (_, Some(link)) => {
+            format!("\nThe panel has no owner yet. Open this link once to make yourself one:\n  {link}\n\n")
+        }
+        (Some(panel), None) => format!("panel: {panel}\n"),
+        (None, None) => return Ok(()),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes()).context("writing to standard output")
 }
 
 async fn refuse_pending(control: &Control) -> anyhow::Result<()> {

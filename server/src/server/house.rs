@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
+use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition, WallClock};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,7 @@ pub(crate) struct House {
     /// `None` where the settings come from no files.
     pub(crate) settings_reload: Option<Arc<SettingsReload>>,
     pub(crate) control: Control,
+    pub(crate) clock: WallClock,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
     /// Cancelled last: streams end, background work writes its rest.
@@ -149,7 +150,7 @@ impl House {
         let bind = settings.bind.to_string();
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
-        Ok(Self { gate, engine, explainer, health, live, settings_reload, control, draining, shutdown, tasks })
+        Ok(Self { gate, engine, explainer, health, live, settings_reload, control, clock, draining, shutdown, tasks })
     }
 
     /// Ends the background work and closes the database.

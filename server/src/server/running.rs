@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluicegate_control::{Control, LiveView};
+use sluicegate_control::{Control, ControlError, LiveView};
 use tokio::task::JoinHandle;
 
 use super::house::House;
@@ -16,6 +16,7 @@ pub struct Running {
     pub(super) metrics_address: Option<SocketAddr>,
     pub(super) accepting: JoinHandle<()>,
     pub(super) house: House,
+    pub(super) panel: bool,
 }
 
 impl Running {
@@ -35,6 +36,25 @@ impl Running {
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}{MCP_PATH}", self.address)
+    }
+
+    /// Where the panel is served; `None` when it is turned off.
+    #[must_use]
+    pub fn panel(&self) -> Option<String> {
+        self.panel.then(|| format!("http://{}/admin", self.address))
+    }
+
+    /// A one-time link that makes the panel's first owner; `None` when there is somebody who can sign in, or no panel.
+    /// Show it only to whoever may own the server.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn set_up_link(&self) -> Result<Option<String>, ControlError> {
+        if !self.panel {
+            return Ok(None);
+        }
+        let path = sluicegate_admin_ui::set_up_path(&self.house.control).await?;
+        Ok(path.map(|path| format!("http://{}{path}", self.address)))
     }
 
     /// The control plane of this server.

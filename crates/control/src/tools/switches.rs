@@ -41,6 +41,9 @@ const BY_TOOL: &str = select_switches!("WHERE tool = $1 AND scope = $2");
 
 pub(crate) const OF_SCOPE: &str = select_switches!("WHERE scope = $1 ORDER BY scope, tool");
 
+const OF_TOOL: &str =
+    select_switches!("WHERE tool = $1 AND (CAST($2 AS TEXT) IS NULL OR scope IN ('', $2)) ORDER BY scope");
+
 pub(crate) const ALL_SWITCHES: &str = select_switches!("");
 
 pub(crate) const SWITCHES_SINCE: &str = select_switches!("WHERE revision > $1");
@@ -81,6 +84,16 @@ impl Tools<'_> {
         tenant: Option<&TenantRef>,
     ) -> Result<ToolSwitch, ControlError> {
         self.switch(actor, tool, tenant, true).await
+    }
+
+    /// The switches of one tool: for everybody first, then for each tenant that has one and that the actor sees.
+    ///
+    /// # Errors
+    /// `Database`.
+    pub async fn switches_of(self, actor: &Actor, tool: &str) -> Result<Vec<ToolSwitch>, ControlError> {
+        actor.require(Role::Viewer)?;
+        let mut tx = self.control.read().await?;
+        Ok(tx.all(OF_TOOL, args![tool, actor.confined_to()]).await?)
     }
 
     /// The switches for everybody, or those for one tenant, by tool.

@@ -1,0 +1,50 @@
+//! The pages, one module for each subject.
+
+use sluicegate_control::{ControlError, Cursor, PageRequest};
+
+use crate::markup::url_part;
+
+pub(crate) mod agents;
+pub(crate) mod alerts;
+pub(crate) mod audit;
+pub(crate) mod events;
+pub(crate) mod keys;
+pub(crate) mod limit_form;
+pub(crate) mod limits;
+pub(crate) mod overview;
+pub(crate) mod people;
+pub(crate) mod plans;
+pub(crate) mod ranges;
+pub(crate) mod sign_in;
+pub(crate) mod system;
+pub(crate) mod tenants;
+pub(crate) mod throttling;
+pub(crate) mod tools;
+
+/// How many rows a page of a list has.
+const ROWS: u16 = 50;
+
+/// Which page of a list a query asks for.
+pub(crate) fn page_request(after: Option<&str>) -> Result<PageRequest, ControlError> {
+    let after = after.filter(|after| !after.is_empty()).map(str::parse).transpose()?;
+    Ok(PageRequest { after, limit: ROWS })
+}
+
+/// A path with a query of the pairs that have a value.
+pub(crate) fn link(path: &str, query: &[(&str, &str)]) -> String {
+    let mut link = path.to_owned();
+    let mut separator = if path.contains('?') { '&' } else { '?' };
+    for (name, value) in query.iter().filter(|(_, value)| !value.is_empty()) {
+        link.push(separator);
+        link.push_str(name);
+        link.push('=');
+        link.push_str(&url_part(value));
+        separator = '&';
+    }
+    link
+}
+
+/// Where a list goes on, its filters kept.
+pub(crate) fn next_link(path: &str, query: &[(&str, &str)], next: Option<&Cursor>) -> Option<String> {
+    next.map(|next| link(&link(path, query), &[("after", &next.to_string())]))
+}
