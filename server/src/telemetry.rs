@@ -10,12 +10,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder as _, SharedString};
+use ::metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use sluicegate_limits::{Limiter, RuleRef, RuleSet, Scope};
-use sluicegate_mcp::{Outcome, Registry, ToolIndex};
+use sluicegate_mcp::{Outcome, Registry};
 
-pub(crate) mod buckets;
+mod buckets;
+mod histogram;
 pub(crate) mod labels;
 pub(crate) mod process;
 
@@ -24,7 +25,12 @@ use crate::policy::PolicyStore;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Asked;
 use crate::refusal::{Reason, Refusal};
+use histogram::Histogram;
 use labels::{CallCounters, CallOutcome, Labels};
+
+/// The two histograms that every call adds to.
+const ADMISSION: &str = "sluicegate_admission_seconds";
+const LATENCY: &str = "sluicegate_call_seconds";
 
 /// Names and help texts of the metrics, as docs/operations.md lists them.
 const HELP: &[(&str, Kind, &str)] = &[
@@ -32,8 +38,8 @@ const HELP: &[(&str, Kind, &str)] = &[
     ("sluicegate_throttled_total", Kind::Counter, "Requests that a limit refused, by the scope of the limit."),
     ("sluicegate_would_throttle_total", Kind::Counter, "Requests that a limit in observe mode would have refused."),
     ("sluicegate_refused_total", Kind::Counter, "Requests that were refused for another reason than a limit."),
-    ("sluicegate_admission_seconds", Kind::Histogram, "Time spent deciding whether a request is admitted."),
-    ("sluicegate_call_seconds", Kind::Histogram, "Time from the arrival of a call to the end of its tool's work."),
+    (ADMISSION, Kind::Histogram, "Time spent deciding whether a request is admitted."),
+    (LATENCY, Kind::Histogram, "Time from the arrival of a call to the end of its tool's work."),
     ("sluicegate_retry_attempts", Kind::Histogram, "Attempts until a call got through that was throttled before."),
     ("sluicegate_policy_age_seconds", Kind::Gauge, "Time since the policy in force was last known to be the newest."),
     (
@@ -54,6 +60,10 @@ enum Kind {
     Histogram,
 }
 
+fn help_of(name: &str) -> &'static str {
+    HELP.iter().find(|(known, ..)| *known == name).map_or("", |(_, _, help)| help)
+}
+
 static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
 
 /// The metrics of one server.
@@ -62,9 +72,9 @@ pub(crate) struct Telemetry {
     handle: PrometheusHandle,
     clock: quanta::Clock,
     admission: Histogram,
-    attempts: Histogram,
-    /// Latency by tool, by index.
-    latency: Box<[Histogram]>,
+    attempts: ::metrics::Histogram,
+    /// Latency by tool, by index, with the label of the tool.
+    latency: Box<[(Histogram, String)]>,
     labels: Labels,
     /// By reason.
     refused: Box<[(&'static str, Counter)]>,
@@ -96,7 +106,7 @@ impl Telemetry {
     /// For a server with these tools; at most `series` combinations of tenant, agent and tool have labels of their own.
     pub(crate) fn new(registry: &Registry, series: usize) -> Self {
         let recorder = buckets::configure(PrometheusBuilder::new()).build_recorder();
-        for (name, kind, help) in HELP {
+        for (name, kind, help) in HELP.iter().filter(|(name, ..)| ![ADMISSION, LATENCY].contains(name)) {
             let (name, help) = ((*name).into(), (*help).into());
             match kind {
                 Kind::Counter => recorder.describe_counter(name, None, help),
@@ -104,10 +114,8 @@ impl Telemetry {
                 Kind::Histogram => recorder.describe_histogram(name, None, help),
             }
         }
-        let latency = registry.iter().map(|(_, tool)| {
-            let labels = vec![Label::new("tool", tool.name().to_owned())];
-            recorder.register_histogram(&Key::from_parts("sluicegate_call_seconds", labels), &METADATA)
-        });
+        let latency =
+            registry.iter().map(|(_, tool)| (Histogram::new(buckets::CALL), histogram::label("tool", tool.name())));
         let gauge = |name, labels: Vec<Label>| recorder.register_gauge(&Key::from_parts(name, labels), &METADATA);
         let scope = |scope: Scope| gauge("sluicegate_in_flight", vec![Label::new("scope", scope.as_str())]);
         let refused = |reason: &&'static str| {
@@ -121,7 +129,7 @@ impl Telemetry {
         Self {
             handle: recorder.handle(),
             clock: quanta::Clock::new(),
-            admission: recorder.register_histogram(&Key::from_name("sluicegate_admission_seconds"), &METADATA),
+            admission: Histogram::new(buckets::DECISION),
             attempts: recorder.register_histogram(&Key::from_name("sluicegate_retry_attempts"), &METADATA),
             latency: latency.collect(),
             labels: Labels::new(series),
@@ -146,8 +154,7 @@ impl Telemetry {
 
     /// A decision about a request took since `start`.
     pub(crate) fn admission_took(&self, start: u64) {
-        let ns = self.clock.delta_as_nanos(start, self.clock.raw());
-        self.admission.record(Duration::from_nanos(ns).as_secs_f64());
+        self.admission.record(self.clock.delta(start, self.clock.raw()));
     }
 
     /// A call got through that was throttled before, or whose caller counts its attempts.
@@ -167,7 +174,7 @@ impl Telemetry {
         self.would_throttle(caller, limits, would_throttle);
         let outcome = match (limits.asked, outcome) {
             (Asked::Tool(tool), Some(outcome)) => {
-                self.latency_of(tool).record(latency.as_secs_f64());
+                self.latency[tool.get() as usize].0.record(latency);
                 CallOutcome::from(outcome)
             }
             // The engine found it wrong, or the caller has no such tool: nothing ran.
@@ -237,12 +244,14 @@ impl Telemetry {
         }
         keys_live.set(readings.limiter.live_keys() as f64);
         let mut text = self.handle.render();
+        histogram::write_head(&mut text, ADMISSION, help_of(ADMISSION));
+        self.admission.write(&mut text, ADMISSION, "");
+        if !self.latency.is_empty() {
+            histogram::write_head(&mut text, LATENCY, help_of(LATENCY));
+            self.latency.iter().for_each(|(latency, tool)| latency.write(&mut text, LATENCY, tool));
+        }
         text.push_str(&process::render());
         text
-    }
-
-    fn latency_of(&self, tool: ToolIndex) -> &Histogram {
-        &self.latency[tool.get() as usize]
     }
 
     /// The counters of a caller's calls with these limits: found once, afterwards at hand.

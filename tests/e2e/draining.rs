@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use sluicegate::control::{Control, KeyScopes};
-use sluicegate_tests::server::mint;
+use sluicegate_tests::server::{get, mint};
 use sluicegate_tests::{Client, Database, Exposition, ServerProcess, TestServer, on_both_databases};
 use tokio::sync::Mutex;
 
@@ -88,8 +88,11 @@ on_both_databases! {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let told = Instant::now();
         server.signal("TERM").await;
-        let (status, ready) = sluicegate_tests::server::get(&format!("http://{address}/readyz")).await;
-        assert!(status == 503 && ready.contains("draining"), "{status} {ready}");
+        let ready = format!("http://{address}/readyz");
+        while get(&ready).await.0 == 200 {
+            assert!(told.elapsed() < Duration::from_secs(1), "the signal is not noticed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         server.ended().await;
         assert!(told.elapsed() < Duration::from_secs(8), "{:?}", told.elapsed());
         let mut seen = Seen::default();

@@ -64,8 +64,9 @@ on_both_databases! {
         assert_eq!([export().await, export().await, export().await], [429, 429, 429]);
         server.advance(Duration::from_secs(12));
         assert_eq!(export().await, 200, "the fourth attempt");
-        let metrics = server.metrics().await;
-        assert_eq!(metrics.sum("sluicegate_retry_attempts_count", &[]), 1.0);
+        let count = |metrics: &Exposition| metrics.sum("sluicegate_retry_attempts_count", &[]);
+        let metrics = server.metrics_until(|metrics| count(metrics) > 0.0).await;
+        assert_eq!(count(&metrics), 1.0);
         assert_eq!(metrics.sum("sluicegate_retry_attempts_sum", &[]), 4.0);
         assert_eq!(metrics.sum("sluicegate_retry_attempts_bucket", &[("le", "3")]), 0.0);
         assert_eq!(metrics.sum("sluicegate_retry_attempts_bucket", &[("le", "5")]), 1.0);

@@ -95,6 +95,11 @@ const ACCESSORS: &[(&str, &str)] = &[
     ("metrics_bind", "metrics_address"),
     ("database_url", "database"),
     ("auth_none_anywhere", "check"),
+    ("keep_usage_minutes", "keep"),
+    ("keep_usage_hours", "keep"),
+    ("keep_usage_days", "keep"),
+    ("keep_events", "keep"),
+    ("keep_events_most", "keep"),
 ];
 
 #[test]
