@@ -1,8 +1,10 @@
 //! The pages, one module for each subject.
 
-use sluicegate_control::{ControlError, Cursor, PageRequest};
+use sluicegate_control::{ControlError, Cursor, PageRequest, Tenant, TenantFilter, TenantRef};
 
+use crate::Shared;
 use crate::markup::url_part;
+use crate::visit::Visitor;
 
 pub(crate) mod agents;
 pub(crate) mod alerts;
@@ -28,6 +30,29 @@ const ROWS: u16 = 50;
 pub(crate) fn page_request(after: Option<&str>) -> Result<PageRequest, ControlError> {
     let after = after.filter(|after| !after.is_empty()).map(str::parse).transpose()?;
     Ok(PageRequest { after, limit: ROWS })
+}
+
+/// The tenants that a form offers: the first 200 by name, and the one that is chosen already, wherever it stands.
+pub(crate) async fn tenants_to_choose(
+    panel: &Shared,
+    visitor: &Visitor,
+    chosen: Option<&TenantRef>,
+) -> Result<Vec<Tenant>, ControlError> {
+    let (tenants, actor) = (panel.control.tenants(), &visitor.actor);
+    let all = PageRequest::first(PageRequest::MAX);
+    let mut found = tenants.list(actor, &TenantFilter::default(), &all).await?.items;
+    if let Some(chosen) = chosen {
+        let chosen = tenants.get(actor, chosen).await?;
+        if !found.iter().any(|tenant| tenant.id == chosen.id) {
+            found.push(chosen);
+        }
+    }
+    Ok(found)
+}
+
+/// The tenant that a query names; none for an empty text.
+pub(crate) fn named_tenant(text: &str) -> Option<TenantRef> {
+    Some(text).filter(|text| !text.is_empty()).map(TenantRef::from)
 }
 
 /// A path with a query of the pairs that have a value.

@@ -107,7 +107,9 @@ impl Visit {
             None => None,
         };
         let flash = match (&me, &request.method) {
-            (Some(_), &Method::GET) if session.get_value(FLASH).await?.is_some() => session.remove(FLASH).await?,
+            (Some(_), &Method::GET) if wants_a_page(headers) && session.get_value(FLASH).await?.is_some() => {
+                session.remove(FLASH).await?
+            }
             _ => None,
         };
         let path = request.uri.path_and_query().map_or("/admin", http::uri::PathAndQuery::as_str);
@@ -205,9 +207,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
         let visit = Visit::from_request_parts(parts, state).await.map_err(IntoResponse::into_response)?;
         let Some(me) = visit.page.me.clone() else {
             // A stream or a piece of a page cannot be replaced by the door.
-            let for_script = parts.headers.contains_key("hx-request")
-                || parts.headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
-            if for_script {
+            if !wants_a_page(&parts.headers) {
                 return Err(Fault::SignedOut.into_response());
             }
             let back = if parts.method == Method::GET { visit.page.here.as_str() } else { "/admin" };
@@ -221,6 +221,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 /// The cookies of preferences. They say nothing about a person and open nothing.
 pub(crate) const THEME_COOKIE: &str = "sluicegate_theme";
 pub(crate) const LANGUAGE_COOKIE: &str = "sluicegate_language";
+
+/// Whether a page is asked for, and not a stream or a piece of one.
+fn wants_a_page(headers: &HeaderMap) -> bool {
+    let stream = headers.get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
+    !stream && !headers.contains_key("hx-request")
+}
 
 /// The value of a cookie that was sent.
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

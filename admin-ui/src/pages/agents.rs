@@ -7,8 +7,8 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 use sluicegate_control::{
-    Agent, AgentId, AgentRef, ControlError, Counts, KeyRecord, PageRequest, Period, RunawayRule, Tenant, TenantFilter,
-    TenantRef, Tool, ToolUsage, Totals, UsageRange, UsageScope,
+    Agent, AgentId, AgentRef, ControlError, Counts, KeyRecord, PageRequest, Period, RunawayRule, Tenant, TenantRef,
+    Tool, ToolUsage, Totals, UsageRange, UsageScope,
 };
 
 use crate::Shared;
@@ -16,7 +16,7 @@ use crate::chart::Chart;
 use crate::fault::Fault;
 use crate::form::{Errors, Posted};
 use crate::page::Page;
-use crate::pages::{link, next_link, page_request, ranges, tenants};
+use crate::pages::{link, named_tenant, next_link, page_request, ranges, tenants, tenants_to_choose};
 use crate::visit::{Visitor, show, show_again};
 
 /// An agent with what its last day was like.
@@ -83,9 +83,7 @@ pub(crate) async fn list(
     visitor: Visitor,
     Query(query): Query<ListQuery>,
 ) -> Result<Response, Fault> {
-    let filter = TenantFilter::default();
-    let tenants = panel.control.tenants().list(&visitor.actor, &filter, &PageRequest::first(PageRequest::MAX)).await?;
-    let tenants = tenants.items;
+    let tenants = tenants_to_choose(&panel, &visitor, named_tenant(&query.tenant).as_ref()).await?;
     let wanted = match tenants.as_slice() {
         [only] if query.tenant.is_empty() => only.slug.clone(),
         _ => query.tenant,

@@ -7,8 +7,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 use sluicegate_control::{
-    Alert, AlertKind, AlertRule, AlertRuleId, NewAlertRule, PageRequest, ShownOnce, Tenant, TenantFilter, TenantId,
-    TenantRef, Tool,
+    Alert, AlertKind, AlertRule, AlertRuleId, NewAlertRule, PageRequest, ShownOnce, Tenant, TenantId, TenantRef, Tool,
 };
 
 use crate::Shared;
@@ -16,7 +15,7 @@ use crate::fault::Fault;
 use crate::form::{Errors, Posted};
 use crate::page::Page;
 use crate::pages::agents::After;
-use crate::pages::{next_link, page_request};
+use crate::pages::{next_link, page_request, tenants_to_choose};
 use crate::visit::{Visitor, show, show_again};
 
 #[derive(Deserialize, Default)]
@@ -53,7 +52,7 @@ impl Alerts {
         let all = PageRequest::first(PageRequest::MAX);
         let found = panel.control.alerts().list(actor, &page_request(after)?).await?;
         let rules = panel.control.alerts().rules(actor, &all).await?.items;
-        let tenants = panel.control.tenants().list(actor, &TenantFilter::default(), &all).await?.items;
+        let tenants = tenants_to_choose(panel, visitor, None).await?;
         let names = tenants.iter().map(|tenant| (tenant.id, tenant.name.clone())).collect();
         let tools = panel.control.tools().list(actor, &all).await?.items;
         let fields = RuleFields { threshold: "10".to_owned(), minutes: "5".to_owned(), ..RuleFields::default() };

@@ -7,15 +7,13 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use serde_json::Value;
-use sluicegate_control::{
-    AuditEntry, AuditFilter, AuditVerdict, JsonText, PageRequest, Tenant, TenantFilter, TenantRef,
-};
+use sluicegate_control::{AuditEntry, AuditFilter, AuditVerdict, JsonText, PageRequest, Tenant};
 
 use crate::Shared;
 use crate::fault::Fault;
 use crate::page::Page;
 use crate::pages::throttling::download;
-use crate::pages::{link, next_link, page_request};
+use crate::pages::{link, named_tenant, next_link, page_request, tenants_to_choose};
 use crate::visit::{Visitor, show};
 
 /// How many entries an export holds: the newest.
@@ -38,7 +36,7 @@ impl ListQuery {
     fn filter(&self) -> AuditFilter {
         let text = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         AuditFilter {
-            tenant: text(&self.tenant).map(|tenant| TenantRef::from(tenant.as_str())),
+            tenant: named_tenant(&self.tenant),
             // Who types a name alone means the person.
             actor: text(&self.actor).map(|actor| if actor.contains(':') { actor } else { format!("user:{actor}") }),
             action: text(&self.action),
@@ -80,8 +78,7 @@ pub(crate) async fn list(
 ) -> Result<Response, Fault> {
     let page = page_request(query.after.as_deref())?;
     let found = panel.control.audit().search(&visitor.actor, &query.filter(), &page).await?;
-    let all = PageRequest::first(PageRequest::MAX);
-    let tenants = panel.control.tenants().list(&visitor.actor, &TenantFilter::default(), &all).await?.items;
+    let tenants = tenants_to_choose(&panel, &visitor, named_tenant(&query.tenant).as_ref()).await?;
     let next = next_link("/admin/audit", &query.pairs(), found.next.as_ref());
     show(&List { p: visitor.page("audit"), query, tenants, entries: found.items, next })
 }

@@ -9,14 +9,12 @@ use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
-use sluicegate_control::{
-    AgentRef, Event, EventFilter, EventId, EventKind, PageRequest, Tenant, TenantFilter, TenantRef, Tool,
-};
+use sluicegate_control::{AgentRef, Event, EventFilter, EventId, EventKind, PageRequest, Tenant, Tool};
 
 use crate::Shared;
 use crate::fault::Fault;
 use crate::page::Page;
-use crate::pages::{link, next_link, page_request};
+use crate::pages::{link, named_tenant, next_link, page_request, tenants_to_choose};
 use crate::visit::{Visitor, show};
 
 /// How often the tail looks for something new.
@@ -42,7 +40,7 @@ impl ListQuery {
     fn filter(&self) -> EventFilter {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         EventFilter {
-            tenant: text(&self.tenant).map(|tenant| TenantRef::from(tenant.as_str())),
+            tenant: named_tenant(&self.tenant),
             agent: text(&self.agent).filter(|_| !self.tenant.is_empty()).map(|agent| AgentRef::from(agent.as_str())),
             tool: text(&self.tool),
             kind: self.kind.parse::<EventKind>().ok(),
@@ -94,7 +92,7 @@ pub(crate) async fn list(
     let page = page_request(query.after.as_deref())?;
     let found = panel.control.events().list(&visitor.actor, &query.filter(), &page).await?;
     let all = PageRequest::first(PageRequest::MAX);
-    let tenants = panel.control.tenants().list(&visitor.actor, &TenantFilter::default(), &all).await?.items;
+    let tenants = tenants_to_choose(&panel, &visitor, named_tenant(&query.tenant).as_ref()).await?;
     let tools = panel.control.tools().list(&visitor.actor, &all).await?.items;
     let newest = found.items.first().map(|event| event.id.to_string()).unwrap_or_default();
     let first_page = query.after.as_deref().is_none_or(str::is_empty);

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use sluicegate_control::{
     Agent, AgentId, ControlError, ExplainedLimit, ExplainedSource, LimitEntry, LimitFilter, LimitKindName, Mode,
-    PageRequest, Question, Target, Tenant, TenantFilter, TenantId, TenantRef, Tool,
+    PageRequest, Question, Target, Tenant, TenantId, TenantRef, Tool,
 };
 
 use crate::Shared;
@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::form::{Errors, Posted};
 use crate::page::Page;
 use crate::pages::limit_form::{Fields, LimitForm, errors_of, newest, read_target};
-use crate::pages::{link, next_link, page_request};
+use crate::pages::{link, named_tenant, next_link, page_request, tenants_to_choose};
 use crate::visit::{Visitor, own_path, show, show_again};
 
 /// The words for how a rate is counted.
@@ -139,7 +139,7 @@ pub(crate) async fn grid(
 ) -> Result<Response, Fault> {
     let actor = &visitor.actor;
     let first = PageRequest::first(PageRequest::MAX);
-    let tenants = panel.control.tenants().list(actor, &TenantFilter::default(), &first).await?.items;
+    let tenants = tenants_to_choose(&panel, &visitor, named_tenant(&query.tenant).as_ref()).await?;
     let wanted = match tenants.as_slice() {
         [only] if query.tenant.is_empty() => Some(only.slug.as_str()),
         _ => Some(query.tenant.as_str()).filter(|tenant| !tenant.is_empty()),

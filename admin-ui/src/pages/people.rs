@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use sluicegate_control::{
     AdminToken, AdminTokenId, AdminUser, ControlError, KeyStatus, MintedToken, NewToken, NewUser, PageRequest, Role,
-    Session, Tenant, TenantFilter, TenantId, TenantRef, UserId, UserRef,
+    Session, Tenant, TenantId, TenantRef, UserId, UserRef,
 };
 
 use crate::Shared;
@@ -18,6 +18,7 @@ use crate::fault::Fault;
 use crate::form::{Errors, Posted};
 use crate::page::Page;
 use crate::pages::tenants::Confirmed;
+use crate::pages::{named_tenant, tenants_to_choose};
 use crate::visit::{Visitor, show, show_again};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -47,7 +48,7 @@ impl People {
         } else {
             Vec::new()
         };
-        let tenants = panel.control.tenants().list(actor, &TenantFilter::default(), &all).await?.items;
+        let tenants = tenants_to_choose(panel, visitor, None).await?;
         let mut reach: BTreeMap<_, _> = tenants.iter().map(|tenant| (tenant.id, tenant.name.clone())).collect();
         let confined = users.iter().filter_map(|user| user.tenant_id);
         for tenant in confined.chain(tokens.iter().filter_map(|token| token.tenant_id)) {
@@ -96,10 +97,6 @@ fn role(text: &str) -> Role {
     text.parse().unwrap_or(Role::Viewer)
 }
 
-fn tenant(text: &str) -> Option<TenantRef> {
-    Some(text).filter(|text| !text.is_empty()).map(TenantRef::from)
-}
-
 /// `POST /admin/people`
 pub(crate) async fn create(
     State(panel): State<Shared>,
@@ -110,7 +107,7 @@ pub(crate) async fn create(
         name: form.name.trim().to_owned(),
         password: form.password.clone(),
         role: role(&form.role),
-        tenant: tenant(&form.tenant),
+        tenant: named_tenant(&form.tenant),
     };
     match panel.control.users().create(&visitor.actor, new).await {
         Ok(user) => {
@@ -147,7 +144,7 @@ pub(crate) async fn create_token(
     let new = NewToken {
         name: form.name.trim().to_owned(),
         role: role(&form.role),
-        tenant: tenant(&form.tenant),
+        tenant: named_tenant(&form.tenant),
         expires_at: days.map(|days| panel.clock.now_ms() + days * DAY_MS),
     };
     match panel.control.admin_tokens().create(&visitor.actor, new).await {
@@ -190,8 +187,9 @@ impl Person {
         let user = panel.control.users().get(actor, &UserRef::Id(id)).await?;
         let sessions =
             if own || actor.may(Role::Owner) { panel.control.sessions().list(actor, id).await? } else { Vec::new() };
-        let all = PageRequest::first(PageRequest::MAX);
-        let tenants = panel.control.tenants().list(actor, &TenantFilter::default(), &all).await?.items;
+        // Whoever saves the form unchanged must not change where the account reaches.
+        let confined_to = user.tenant_id.map(TenantRef::Id);
+        let tenants = tenants_to_choose(panel, visitor, confined_to.as_ref()).await?;
         Ok(Self { p: visitor.page("people"), user, sessions, tenants, errors: Errors::default(), own })
     }
 
@@ -245,7 +243,7 @@ pub(crate) async fn set_role(
     Posted(form): Posted<RoleFields>,
 ) -> Result<Response, Fault> {
     let id = id(&user)?;
-    let tenant = tenant(&form.tenant);
+    let tenant = named_tenant(&form.tenant);
     let changed =
         panel.control.users().set_role(&visitor.actor, &UserRef::Id(id), role(&form.role), tenant.as_ref()).await;
     after(&panel, &visitor, id, changed, "role").await

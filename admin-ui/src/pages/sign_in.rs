@@ -178,9 +178,6 @@ pub(crate) async fn create_owner(
     Posted(form): Posted<FirstOwner>,
 ) -> Result<Response, Fault> {
     let address = visit.address().map(str::to_owned);
-    if panel.attempts.take("", visit.address()).is_err() {
-        return void(&visit);
-    }
     let request_id = Some(visit.request_id().to_owned());
     let name = form.name.trim();
     match panel.control.setup().redeem(&form.token, name, &form.password, address, request_id).await {

@@ -6,14 +6,14 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use serde::Deserialize;
 use sluicegate_control::{
-    ControlError, MatrixQuery, MatrixRow, PageRequest, Period, Tenant, TenantFilter, TenantRef, ThrottleCell,
-    ThrottleMatrix, ToolColumn, UsageRange,
+    ControlError, MatrixQuery, MatrixRow, PageRequest, Period, Tenant, ThrottleCell, ThrottleMatrix, ToolColumn,
+    UsageRange,
 };
 
 use crate::Shared;
 use crate::fault::Fault;
 use crate::page::Page;
-use crate::pages::{link, next_link, ranges};
+use crate::pages::{link, named_tenant, next_link, ranges, tenants_to_choose};
 use crate::visit::{Visitor, show};
 
 mod cell;
@@ -38,11 +38,7 @@ impl MapQuery {
     fn matrix(&self, now_ms: i64) -> MatrixQuery {
         let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let range = UsageRange::last(ranges::read(&self.range), now_ms);
-        MatrixQuery {
-            tenant: named(&self.tenant).map(|tenant| TenantRef::from(tenant.as_str())),
-            tool: named(&self.tool),
-            ..MatrixQuery::of(range)
-        }
+        MatrixQuery { tenant: named_tenant(&self.tenant), tool: named(&self.tool), ..MatrixQuery::of(range) }
     }
 
     fn page(&self, limit: u16) -> Result<PageRequest, ControlError> {
@@ -127,15 +123,14 @@ pub(crate) async fn map(
     let now = panel.clock.now_ms();
     let asked = query.matrix(now);
     let matrix = panel.control.usage().throttle_by_tool(&visitor.actor, &asked, &query.page(ROWS)?).await?;
-    let filter = TenantFilter::default();
-    let tenants = panel.control.tenants().list(&visitor.actor, &filter, &PageRequest::first(PageRequest::MAX)).await?;
+    let tenants = tenants_to_choose(&panel, &visitor, named_tenant(&query.tenant).as_ref()).await?;
     let cells = matrix.rows.iter().flat_map(|row| row.cells.iter().flatten());
     show(&Map {
         p: visitor.page("throttling"),
         period: ranges::read(&query.range),
         hottest: cells.map(|cell| cell.refusals).max().unwrap_or_default(),
         next: next_link(&query.with("", ""), &[], matrix.next.as_ref()),
-        tenants: tenants.items,
+        tenants,
         matrix,
         query,
     })

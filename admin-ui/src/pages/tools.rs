@@ -6,9 +6,7 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use serde::Deserialize;
-use sluicegate_control::{
-    Counts, PageRequest, Period, Tenant, TenantFilter, TenantRef, Tool, ToolSwitch, Totals, UsageRange, UsageScope,
-};
+use sluicegate_control::{Counts, PageRequest, Period, Tenant, Tool, ToolSwitch, Totals, UsageRange, UsageScope};
 
 use crate::Shared;
 use crate::chart::Chart;
@@ -16,7 +14,7 @@ use crate::fault::Fault;
 use crate::form::Posted;
 use crate::page::Page;
 use crate::pages::agents::RangeQuery;
-use crate::pages::{link, ranges};
+use crate::pages::{link, named_tenant, ranges, tenants_to_choose};
 use crate::visit::{Visitor, show};
 
 /// A tool with what became of its calls.
@@ -147,8 +145,7 @@ pub(crate) async fn detail(
     for tenant in switches.iter().filter(|switch| !switch.enabled).filter_map(|switch| switch.tenant_id) {
         off_for.push(panel.control.tenants().get(actor, &tenant.into()).await?);
     }
-    let all = PageRequest::first(PageRequest::MAX);
-    let tenants = panel.control.tenants().list(actor, &TenantFilter::default(), &all).await?.items;
+    let tenants = tenants_to_choose(&panel, &visitor, None).await?;
     let p = visitor.page("tools");
     let chart = Chart::of_calls(&p, &series, range.grain());
     show(&Detail { declared: declared(&tool), p, period, tool, schema, totals, chart, off, tenants, off_for })
@@ -170,7 +167,7 @@ pub(crate) async fn switch(
     visitor: Visitor,
     Posted(form): Posted<Switch>,
 ) -> Result<Response, Fault> {
-    let tenant = Some(form.tenant.as_str()).filter(|tenant| !tenant.is_empty()).map(TenantRef::from);
+    let tenant = named_tenant(&form.tenant);
     let p = visitor.page("tools");
     let text = if form.to == "off" {
         panel.control.tools().disable(&visitor.actor, &form.name, tenant.as_ref()).await?;
