@@ -19,6 +19,7 @@ mod agent;
 mod audit;
 mod key;
 mod limit;
+mod openapi;
 mod output;
 mod policy;
 mod serve;
@@ -75,6 +76,8 @@ enum Command {
     Export(policy::Export),
     /// Bring the policy to what a document says.
     Import(policy::Import),
+    /// Print the OpenAPI document of the admin API.
+    Openapi,
 }
 
 /// What the operator's commands work with.
@@ -121,6 +124,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match command {
+            Command::Openapi => openapi::print(),
             Command::Serve(serve) => serve.run(server, &settings).await,
             Command::Migrate(migrate) => migrate.run(&settings, Output::new(json)).await,
             command => {
@@ -134,7 +138,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Audit(audit) => audit.run(&desk).await,
                     Command::Export(export) => export.run(&desk).await,
                     Command::Import(import) => import.run(&desk).await,
-                    Command::Serve(_) | Command::Migrate(_) => unreachable!("handled above"),
+                    Command::Serve(_) | Command::Migrate(_) | Command::Openapi => unreachable!("handled above"),
                 }?;
                 desk.control.close().await;
                 Ok(())

@@ -19,7 +19,7 @@ pub(crate) mod admit;
 pub(crate) mod authenticate;
 mod dispatch;
 pub(crate) mod edge;
-mod request_id;
+pub(crate) mod request_id;
 mod respond;
 pub(crate) mod stdio;
 mod ticket;

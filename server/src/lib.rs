@@ -67,6 +67,7 @@
 //! ```
 
 mod accept;
+mod api;
 mod attempts;
 mod caller;
 mod cli;

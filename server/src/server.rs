@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::accept::Acceptor;
 use crate::settings::Settings;
 use crate::site::Site;
-use crate::{cli, live};
+use crate::{api, cli, live};
 
 mod error;
 mod house;
@@ -191,7 +191,7 @@ impl Server {
         let listener = listener.map_err(|source| StartError::Listen { address: settings.bind, source })?;
         let address = listener.local_addr().unwrap_or(settings.bind);
         let House { tasks, draining, shutdown, .. } = &house;
-        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings));
+        let site = Arc::new(Site::new(Arc::clone(&house.gate), settings, api::router(house.api())));
         let accepting = tokio::spawn(Acceptor::new(settings).serve(listener, site, draining.clone()));
         tasks.spawn(live::serve(settings.control_socket(), Arc::clone(&house.explainer), shutdown.clone()));
         let running = Running { address, accepting, house };

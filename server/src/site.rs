@@ -27,10 +27,10 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn new(gate: Arc<Gate>, settings: &Settings) -> Self {
+    pub(crate) fn new(gate: Arc<Gate>, settings: &Settings, other: Router) -> Self {
         let origins: Vec<_> = settings.origins().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
         let for_pages = (!origins.is_empty()).then(|| for_pages(Arc::clone(&gate), origins));
-        Self { gate, for_pages, other: Router::new() }
+        Self { gate, for_pages, other }
     }
 
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.

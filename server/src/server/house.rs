@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition};
+use sluicegate_control::{Actor, Control, ControlError, JsonText, LiveView, ToolDefinition, WallClock};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Server, StartError};
+use crate::api::Api;
 use crate::declared::{Declared, DeclaredText};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
@@ -43,6 +44,7 @@ pub(crate) struct House {
     /// What the panel and the admin API ask.
     pub(crate) live: Arc<Live>,
     pub(crate) control: Control,
+    pub(crate) clock: WallClock,
     /// Cancelled first: nobody new is served.
     pub(crate) draining: CancellationToken,
     /// Cancelled last: streams end, background work writes its rest.
@@ -115,7 +117,13 @@ impl House {
         let id = format!("{:016x}", rand::rng().random::<u64>());
         let bind = settings.bind.to_string();
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
-        Ok(Self { gate, engine, explainer, live, control, draining, shutdown, tasks })
+        Ok(Self { gate, engine, explainer, live, control, clock, draining, shutdown, tasks })
+    }
+
+    /// What the admin API works with.
+    pub(crate) fn api(&self) -> Api {
+        let live = Arc::clone(&self.live) as Arc<dyn LiveView>;
+        Api::new(self.control.clone(), live, self.clock.clone(), self.draining.clone())
     }
 
     /// Ends the background work and closes the database.
