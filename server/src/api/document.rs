@@ -63,6 +63,25 @@ pub(crate) fn complete(document: &OpenApi) -> Value {
     document
 }
 
+/// What somebody does with a thing that may have been changed meanwhile, though it is no matter if it was.
+const MOVES: &[&str] = &["suspend", "resume", "rotate", "revoke", "password"];
+
+/// Answers that have a version.
+const VERSIONED: &[&str] = &[
+    "Tenant",
+    "Agent",
+    "Key",
+    "ShownKey",
+    "Limit",
+    "Plan",
+    "ToolSwitch",
+    "AlertRule",
+    "ShownAlertRule",
+    "AdminUser",
+    "AdminToken",
+    "ShownToken",
+];
+
 const OPEN: &[&str] = &["/openapi.json"];
 
 fn describe(path: &str, method: &str, operation: &mut Value) {
@@ -77,21 +96,28 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     if has_body {
         statuses.extend([413, 415, 422]);
     }
-    let changes = method != "get";
-    if changes {
+    if method == "post" {
+        statuses.extend([409, 413, 422]);
+        parameter(operation, "Idempotency-Key", false, IDEMPOTENCY_KEY);
+    } else if method != "get" {
         statuses.push(409);
-        let tagged = path.contains('{');
-        if tagged {
-            statuses.push(412);
-            let required = method != "post";
-            parameter(operation, "If-Match", required, IF_MATCH);
-            if required {
-                statuses.push(428);
-            }
+    }
+    let replaces = matches!(method, "put" | "patch" | "delete");
+    let moves = path.rsplit_once('/').is_some_and(|(_, action)| MOVES.contains(&action));
+    if replaces || moves {
+        statuses.push(412);
+        parameter(operation, "If-Match", replaces, IF_MATCH);
+    }
+    if replaces {
+        statuses.push(428);
+    }
+    for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+        let schema = response["content"]["application/json"]["schema"]["$ref"].as_str().unwrap_or_default();
+        if VERSIONED.iter().any(|name| schema.strip_prefix("#/components/schemas/") == Some(*name)) {
+            response["headers"]["ETag"] = header("Its version, for `If-Match`.");
         }
-        if method == "post" {
-            statuses.extend([413, 422]);
-            parameter(operation, "Idempotency-Key", false, IDEMPOTENCY_KEY);
+        if status == "201" {
+            response["headers"]["Location"] = header("Its path.");
         }
     }
     let responses = &mut operation["responses"];
@@ -104,6 +130,10 @@ const IF_MATCH: &str = "The `ETag` of what is changed, as it was seen: the chang
     now. `*` changes it blindly.";
 const IDEMPOTENCY_KEY: &str = "A text of 1 to 255 printable characters of the caller's choice. The same request with the \
     same key is answered again and not done again.";
+
+fn header(about: &str) -> Value {
+    json!({ "description": about, "schema": { "type": "string" } })
+}
 
 fn parameter(operation: &mut Value, name: &str, required: bool, about: &str) {
     let parameter = json!({ "name": name, "in": "header", "required": required, "description": about, "schema": { "type": "string" } });
