@@ -22,6 +22,7 @@ mod audit;
 mod check;
 mod key;
 mod limit;
+mod openapi;
 mod output;
 mod plan;
 mod policy;
@@ -84,6 +85,8 @@ enum Command {
     Export(policy::Export),
     /// Bring the policy to what a document says.
     Import(policy::Import),
+    /// Print the OpenAPI document of the admin API.
+    Openapi,
     /// Print what a shell needs to complete these commands.
     Completions {
         /// The shell.
@@ -143,6 +146,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         match command {
+            Command::Openapi => openapi::print(),
             Command::Serve(serve) => serve.run(server, &settings).await,
             Command::Check(check) => check.run(server, &settings, Output::new(json)).await,
             Command::Migrate(migrate) => migrate.run(&settings, Output::new(json)).await,
@@ -158,7 +162,11 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Audit(audit) => audit.run(&desk).await,
                     Command::Export(export) => export.run(&desk).await,
                     Command::Import(import) => import.run(&desk).await,
-                    Command::Serve(_) | Command::Check(_) | Command::Migrate(_) | Command::Completions { .. } => {
+                    Command::Serve(_)
+                    | Command::Check(_)
+                    | Command::Migrate(_)
+                    | Command::Openapi
+                    | Command::Completions { .. } => {
                         unreachable!("handled above")
                     }
                 }?;

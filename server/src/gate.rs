@@ -22,7 +22,7 @@ pub(crate) mod authenticate;
 mod dispatch;
 pub(crate) mod edge;
 pub(crate) mod proxies;
-mod request_id;
+pub(crate) mod request_id;
 mod respond;
 pub(crate) mod stdio;
 pub(crate) mod streams;

@@ -67,6 +67,7 @@
 //! ```
 
 mod accept;
+mod api;
 mod caller;
 mod cli;
 mod declared;

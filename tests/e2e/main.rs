@@ -1,5 +1,6 @@
 //! What callers and operators see, from outside, on both databases.
 
+mod api;
 mod asking;
 mod authentication;
 mod bypass;

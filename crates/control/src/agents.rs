@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
@@ -20,7 +21,7 @@ use crate::tenants::{self, Tenant, TenantRef};
 use crate::text;
 
 /// An agent: the owner of API keys, or the subject of tokens, inside a tenant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Agent {
     /// Its id.
     pub id: AgentId,
@@ -43,7 +44,7 @@ pub struct Agent {
 }
 
 /// How an agent came into being.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// An operator created it.

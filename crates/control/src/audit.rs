@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::control::Control;
@@ -20,7 +21,7 @@ use crate::tenants::{self, TenantRef};
 use crate::text;
 
 /// One line of the audit log.
-#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct AuditEntry {
     /// 1 for the first entry, then without gaps.
     pub seq: i64,

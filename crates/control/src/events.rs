@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, AgentRef};
@@ -19,7 +20,7 @@ use crate::page::{Page, PageRequest};
 use crate::tenants::{self, TenantRef};
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Event {
     /// Its id.
     pub id: EventId,
@@ -52,7 +53,7 @@ pub struct Event {
 }
 
 /// The sorts of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A limit refused a request.

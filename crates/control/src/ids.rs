@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use rand::Rng;
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::schema::{Schema, Type};
+use utoipa::openapi::{ObjectBuilder, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use crate::db::{Arg, text_column};
@@ -89,6 +92,15 @@ macro_rules! id {
                 id.map(String::from).into()
             }
         }
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let text = ObjectBuilder::new().schema_type(Type::String);
+                text.pattern(Some(concat!("^", $prefix, "[0-9a-f]{32}$"))).into()
+            }
+        }
+
+        impl ToSchema for $name {}
 
         text_column!($name);
     };

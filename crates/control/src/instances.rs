@@ -1,6 +1,7 @@
 //! The servers that run on the database.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::control::Control;
@@ -9,7 +10,7 @@ use crate::error::ControlError;
 use crate::policy::Revision;
 
 /// A server that runs on the database, as it has last said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Instance {
     /// Its id, another one each time it starts.
     pub id: String,

@@ -4,12 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use crate::db::{Arg, json_column};
 
 /// A JSON document, kept as the text it came in.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(value_type = Object)]
 pub struct JsonText(Box<RawValue>);
 
 impl JsonText {

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, Agent, AgentRef};
@@ -32,7 +33,7 @@ use crate::tenants::{self, Tenant, TenantRef};
 use crate::text;
 
 /// What is known of an API key; not its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct KeyRecord {
     /// Its id. The text of the key carries it in another spelling.
     pub id: KeyId,
@@ -70,7 +71,7 @@ impl KeyRecord {
 }
 
 /// Whether a key opens anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
     /// It does.

@@ -181,6 +181,19 @@ impl Limits<'_> {
         of_kind(&mut self.control.read().await?, target, kind).await
     }
 
+    /// Deletes one entry: a temporary one alone, so that the lasting one below it holds again, or a lasting one alone.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn delete(self, actor: &Actor, limit: LimitId) -> Result<(), ControlError> {
+        actor.require(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let row: Option<LimitRow> = change.tx.optional(BY_ID, args![limit]).await?;
+        let entry = visible(actor, limit, row)?;
+        remove(&mut change, &entry).await?;
+        change.commit().await
+    }
+
     /// One limit.
     ///
     /// # Errors
@@ -188,10 +201,7 @@ impl Limits<'_> {
     pub async fn get(self, actor: &Actor, limit: LimitId) -> Result<LimitEntry, ControlError> {
         actor.require(Role::Viewer)?;
         let row: Option<LimitRow> = self.control.read().await?.optional(BY_ID, args![limit]).await?;
-        let entry = row.map(LimitEntry::try_from).transpose()?;
-        entry
-            .filter(|entry| check_reach(actor, &entry.target).is_ok())
-            .ok_or_else(|| ControlError::not_found("limit", &limit))
+        visible(actor, limit, row)
     }
 
     /// The limits that are set, by target. Ended temporary ones stay listed until another
@@ -283,6 +293,14 @@ pub(crate) async fn set(change: &mut Change<'_>, new: &NewLimit) -> Result<Limit
     write(change, &entry).await?;
     change.record(record("limit.set", replaced, Some(&entry))).await?;
     Ok(entry)
+}
+
+/// What a row holds; to an actor that is confined to another tenant it does not exist.
+fn visible(actor: &Actor, limit: LimitId, row: Option<LimitRow>) -> Result<LimitEntry, ControlError> {
+    let entry = row.map(LimitEntry::try_from).transpose()?;
+    entry
+        .filter(|entry| check_reach(actor, &entry.target).is_ok())
+        .ok_or_else(|| ControlError::not_found("limit", &limit))
 }
 
 /// Refuses a target outside the tenant that the actor is confined to.

@@ -6,6 +6,7 @@
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actor::Actor;
 use crate::error::ControlError;
@@ -31,7 +32,7 @@ pub trait LiveView: Send + Sync + 'static {
 }
 
 /// Whose limits are asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Question {
     /// The tenant, by slug or id.
     pub tenant: String,
@@ -45,7 +46,7 @@ pub struct Question {
 }
 
 /// Which limits hold.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// What was asked.
     pub question: Question,
@@ -58,7 +59,7 @@ pub struct Explanation {
 }
 
 /// One limit that holds.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedLimit {
     /// `server`, `tenant`, `agent` or `tool`.
     pub scope: String,
@@ -86,7 +87,7 @@ pub struct ExplainedLimit {
 }
 
 /// How a limit stands now.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct LimitUsage {
     /// How much of it is used.
     pub used: u64,
@@ -100,7 +101,7 @@ pub struct LimitUsage {
 }
 
 /// Where a limit comes from.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum ExplainedSource {
     /// The tool's attribute.
@@ -133,7 +134,7 @@ pub enum ExplainedSource {
 }
 
 /// A limit that a more specific one replaces.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Shadowed {
     /// Its text.
     pub text: String,
@@ -142,7 +143,7 @@ pub struct Shadowed {
 }
 
 /// How the server is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Health {
     /// Its version.
     pub version: String,
@@ -161,7 +162,7 @@ pub struct Health {
 }
 
 /// How the engine is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct EngineHealth {
     /// `memory` or `redis`.
     pub kind: String,
@@ -172,7 +173,7 @@ pub struct EngineHealth {
 }
 
 /// How the policy is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PolicyHealth {
     /// The revision that is enforced.
     pub revision: i64,
@@ -184,7 +185,7 @@ pub struct PolicyHealth {
 }
 
 /// How metering is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UsageHealth {
     /// Agents and tools that are counted apart.
     pub series: u64,

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
@@ -22,7 +23,7 @@ use crate::policy::Revision;
 use crate::text;
 
 /// A plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Plan {
     /// Its id.
     pub id: PlanId,

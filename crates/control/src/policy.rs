@@ -5,6 +5,7 @@
 //! visible in the same order, so nothing that was committed can be missed.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::control::Control;
 use crate::db::{Arg, Db, Transaction, args};
@@ -16,9 +17,10 @@ use crate::tenants::TenantSettings;
 use crate::tools::{ALL_SWITCHES, SWITCHES_SINCE, ToolSwitch};
 
 /// Counts the committed changes of a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx::Type)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, sqlx::Type, ToSchema)]
 #[serde(transparent)]
 #[sqlx(transparent)]
+#[schema(value_type = i64)]
 pub struct Revision(i64);
 
 impl Revision {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
@@ -20,7 +21,7 @@ use crate::text;
 use crate::tool_glob::ToolGlob;
 
 /// A tenant.
-#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Tenant {
     /// Its id.
     pub id: TenantId,
@@ -47,7 +48,7 @@ pub struct Tenant {
 }
 
 /// How the calls of one tenant are served. What is absent follows the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TenantSettings {
     /// The form in which a refused call is answered.
@@ -64,7 +65,7 @@ pub struct TenantSettings {
 json_column!(TenantSettings);
 
 /// The form in which a refused call is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalStyle {
     /// HTTP 429 with a JSON-RPC error as the body.
@@ -116,6 +117,19 @@ pub struct TenantFilter {
     /// Only those whose slug or name contains this text, ignoring the case of ASCII
     /// letters. Such a list looks at every tenant up to the end of its page.
     pub search: Option<String>,
+}
+
+/// What is to be different about a tenant; the rest stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct TenantUpdate {
+    /// Another name for people.
+    pub name: Option<String>,
+    /// Other settings, all of them.
+    pub settings: Option<TenantSettings>,
+    /// Other metadata, all of it.
+    pub metadata: Option<JsonText>,
+    /// Another plan, or none.
+    pub plan: Option<Option<PlanRef>>,
 }
 
 /// The largest metadata of a tenant, in bytes of JSON.
@@ -176,6 +190,38 @@ impl Tenants<'_> {
         let tenant = create(&mut change, slug, name).await?;
         change.commit().await?;
         Ok(tenant)
+    }
+
+    /// Creates a tenant that is like this from its first moment on.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) and [`update`](Self::update).
+    pub async fn create_with(
+        self,
+        actor: &Actor,
+        slug: &str,
+        name: &str,
+        rest: TenantUpdate,
+    ) -> Result<Tenant, ControlError> {
+        actor.require_global(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let tenant = create(&mut change, slug, name).await?;
+        let tenant = update(&mut change, tenant, rest).await?;
+        change.commit().await?;
+        Ok(tenant)
+    }
+
+    /// Changes several things about a tenant at once: all of them or none.
+    ///
+    /// # Errors
+    /// `NotFound` for the tenant or the plan, `Invalid`, `Forbidden` for a plan and an actor confined to a tenant.
+    pub async fn update(self, actor: &Actor, tenant: &TenantRef, update: TenantUpdate) -> Result<Tenant, ControlError> {
+        actor.require(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let before = visible(&mut change.tx, actor, tenant).await?;
+        let after = self::update(&mut change, before, update).await?;
+        change.finish().await?;
+        Ok(after)
     }
 
     /// One tenant.
@@ -408,23 +454,50 @@ pub(crate) async fn save(
     Ok(after)
 }
 
+/// Changes several things about a tenant, in a change of somebody who may.
+async fn update(change: &mut Change<'_>, before: Tenant, update: TenantUpdate) -> Result<Tenant, ControlError> {
+    let TenantUpdate { name, settings, metadata, plan } = update;
+    let mut after = before.clone();
+    if let Some(name) = name {
+        text::name("name", &name)?;
+        after.name = name;
+    }
+    if let Some(settings) = settings {
+        check_settings(&settings)?;
+        after.settings = settings;
+    }
+    if let Some(metadata) = metadata {
+        check_metadata(&metadata)?;
+        after.metadata = metadata;
+    }
+    if let Some(plan) = plan {
+        put_on_plan(change, &mut after, plan.as_ref()).await?;
+    }
+    save(change, "tenant.update", before, after).await
+}
+
 /// Puts a tenant on a plan, in a change of somebody who may.
 pub(crate) async fn assign_plan(
     change: &mut Change<'_>,
     before: Tenant,
     plan: Option<&PlanRef>,
 ) -> Result<Tenant, ControlError> {
+    let mut after = before.clone();
+    put_on_plan(change, &mut after, plan).await?;
+    save(change, "tenant.plan", before, after).await
+}
+
+async fn put_on_plan(change: &mut Change<'_>, tenant: &mut Tenant, plan: Option<&PlanRef>) -> Result<(), ControlError> {
     let actor = change.actor();
     actor.require_global(Role::Operator)?;
-    let mut after = before.clone();
-    (after.plan_id, after.plan_name) = match plan {
+    (tenant.plan_id, tenant.plan_name) = match plan {
         None => (None, None),
         Some(plan) => {
             let plan = plans::visible(&mut change.tx, actor, plan).await?;
             (Some(plan.id), Some(plan.name))
         }
     };
-    save(change, "tenant.plan", before, after).await
+    Ok(())
 }
 
 fn record(action: &'static str, before: Option<&Tenant>, after: Option<&Tenant>) -> Record {

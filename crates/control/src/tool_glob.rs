@@ -4,14 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A pattern that tool names are matched against: `*` stands for any run of characters,
 /// the empty one included, and everything else for itself.
 ///
 /// It is what an API key's scopes and a tenant's allowed tools are made of: `*`,
 /// `export`, `reports_*`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(into = "String", try_from = "String")]
+#[schema(value_type = String)]
 pub struct ToolGlob(String);
 
 /// Why a text is no tool pattern.

@@ -11,6 +11,7 @@ pub(crate) use switches::{ALL_SWITCHES, OF_SCOPE, SWITCHES_SINCE, switch};
 use std::collections::HashMap;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
@@ -22,7 +23,7 @@ use crate::page::{Page, PageRequest};
 use crate::tool_glob::ToolGlob;
 
 /// A tool that a server serves, or once served.
-#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Tool {
     /// What it is, as the server declares it.
     #[sqlx(flatten)]
@@ -35,7 +36,7 @@ pub struct Tool {
 }
 
 /// What a server declares of a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct ToolDefinition {
     /// Its name: 1 to 128 letters, digits and any of `_-./`.
     pub name: String,

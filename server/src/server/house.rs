@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
-use sluicegate_control::{Actor, Control, ControlError, JsonText, ToolDefinition, WallClock};
+use sluicegate_control::{Actor, Control, ControlError, JsonText, LiveView, ToolDefinition, WallClock};
 use sluicegate_limits::{Limiter, LimiterOptions};
 use sluicegate_mcp::{Engine, HttpEndpoint, Registry, SessionOptions, Tool};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Server, StartError};
+use crate::api::Api;
 use crate::declared::{Declared, DeclaredText};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
@@ -151,6 +152,12 @@ impl House {
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
         Ok(Self { gate, engine, explainer, health, live, settings_reload, control, clock, draining, shutdown, tasks })
+    }
+
+    /// What the admin API works with.
+    pub(crate) fn api(&self) -> Api {
+        let live = Arc::clone(&self.live) as Arc<dyn LiveView>;
+        Api::new(self.control.clone(), live, self.clock.clone(), self.draining.clone())
     }
 
     /// Ends the background work and closes the database.

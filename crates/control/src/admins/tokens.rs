@@ -1,6 +1,7 @@
 //! Admin tokens: how programs, such as CI, administer.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Reach, Role};
 use crate::admins::{ShownOnce, granted_reach, hash, sees};
@@ -21,7 +22,7 @@ use crate::text;
 const PREFIX: &str = "sgadmin_";
 
 /// What is known of an admin token; not its text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct AdminToken {
     /// Its id.
     pub id: AdminTokenId,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use secrecy::SecretString;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Reach, Role};
 use crate::admins::{granted_reach, password, sees};
@@ -20,7 +21,7 @@ use crate::status::Status;
 use crate::tenants::TenantRef;
 
 /// A person who may sign in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct AdminUser {
     /// Their id.
     pub id: UserId,

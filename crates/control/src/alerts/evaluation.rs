@@ -2,6 +2,7 @@
 
 use secrecy::SecretString;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::alerts::Alerts;
@@ -13,7 +14,7 @@ use crate::page::{Page, PageRequest};
 use crate::usage::{EVERYBODY, Grain, RunawayRule};
 
 /// Something that operators wanted to be told of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct Alert {
     /// Its id.
     pub id: AlertId,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use rand::rng;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::admins::ShownOnce;
@@ -22,7 +23,7 @@ use crate::text;
 use crate::tools;
 
 /// A rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct AlertRule {
     /// Its id.
     pub id: AlertRuleId,
@@ -53,7 +54,7 @@ pub struct AlertRule {
 }
 
 /// What a rule watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertKind {
     /// The share of calls that limits refuse; the threshold is in percent.

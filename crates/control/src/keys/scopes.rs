@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::db::{Arg, json_column};
 use crate::error::ControlError;
@@ -11,7 +12,7 @@ use crate::tool_glob::ToolGlob;
 
 /// What a key opens: the tools whose names match a pattern, as far as the key carries
 /// what they ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Unchecked")]
 pub struct KeyScopes {
     tools: Vec<ToolGlob>,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use sluicegate_limits::Per;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::db::{Transaction, args};
@@ -17,7 +18,7 @@ use crate::usage::{AgentLabel, Grain, Period};
 
 /// What a limit would have refused. An estimate: only the calls of each minute are known, not when in it they came, nor
 /// what else would have been different.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Preview {
     /// From when the recorded calls are, in epoch milliseconds.
     pub from: i64,
@@ -45,7 +46,7 @@ impl Preview {
 }
 
 /// What a limit would have refused one agent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct PreviewedAgent {
     /// The agent.
     pub caller: AgentLabel,

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sluicegate_limits::Algorithm;
+use utoipa::ToSchema;
 
 use crate::ids::{AgentId, KeyId, PlanId, TenantId};
 
 /// What a limit is about. Inside one scope of a call the most specific target replaces
 /// the others.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "scope", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Target {
     /// All calls of the server together.

@@ -1,6 +1,7 @@
 //! Tools that an operator has switched off, for everybody or for one tenant.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::audit::Record;
@@ -15,7 +16,7 @@ use crate::tools::{Tools, check_known};
 
 /// Whether a tool is served, to everybody or to one tenant. A tool without a switch is served; one that is off for
 /// everybody is off, whatever a tenant's switch says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, sqlx::FromRow, ToSchema)]
 pub struct ToolSwitch {
     /// The name of the tool.
     pub tool: String,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sluicegate_limits::{Algorithm, Mode, Per};
+use utoipa::ToSchema;
 
 use crate::error::ControlError;
 use crate::limits::{LimitEntry, LimitKind, LimitValue, NewLimit, Target};
@@ -9,7 +10,7 @@ use crate::status::Status;
 use crate::tenants::TenantSettings;
 
 /// A policy, or part of one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDocument {
     /// The form of the document: 1.
@@ -29,7 +30,7 @@ pub struct PolicyDocument {
 }
 
 /// A plan.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanDocument {
     /// Its name.
@@ -43,7 +44,7 @@ pub struct PlanDocument {
 }
 
 /// A tenant. What is absent stays as it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantDocument {
     /// Its slug.
@@ -61,6 +62,7 @@ pub struct TenantDocument {
     pub settings: Option<TenantSettings>,
     /// A JSON object for the operator's own use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
     /// The tools that are switched off for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +76,7 @@ pub struct TenantDocument {
 }
 
 /// An agent. What is absent stays as it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentDocument {
     /// Its name.
@@ -88,7 +90,7 @@ pub struct AgentDocument {
 }
 
 /// A limit: `rate` or `concurrency`, of whatever it stands in or, with `tool`, of a tool when that calls it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitDocument {
     /// The tool that it is about.

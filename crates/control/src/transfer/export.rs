@@ -7,11 +7,27 @@ use crate::control::Control;
 use crate::error::ControlError;
 use crate::ids::AgentId;
 use crate::limits::{LimitFilter, Target};
-use crate::page::{Page, PageRequest};
+use crate::page::PageRequest;
 use crate::status::Status;
 use crate::tenants::{Tenant, TenantFilter, TenantRef};
 use crate::transfer::Transfer;
 use crate::transfer::document::{AgentDocument, LimitDocument, PlanDocument, PolicyDocument, TenantDocument};
+
+/// All pages of a list. Whoever waits for a function of a closure cannot be moved to another thread meanwhile.
+macro_rules! every {
+    ($page:ident => $list:expr) => {{
+        let (mut items, mut request) = (Vec::new(), PageRequest::first(PageRequest::MAX));
+        loop {
+            let $page = &request;
+            let found = $list.await?;
+            items.extend(found.items);
+            match found.next {
+                Some(next) => request.after = Some(next),
+                None => break items,
+            }
+        }
+    }};
+}
 
 impl Transfer<'_> {
     /// The policy as a document: everything that the actor sees, or one tenant.
@@ -28,20 +44,20 @@ impl Transfer<'_> {
             return Ok(document);
         }
         if actor.confined_to().is_none() {
-            let limits = every(async |page| control.limits().list(actor, &LimitFilter::All, page).await).await?;
+            let limits = every!(page => control.limits().list(actor, &LimitFilter::All, page));
             let of_everybody =
                 limits.iter().filter(|entry| matches!(entry.target, Target::Server | Target::Tool { .. }));
             document.limits = Some(of_everybody.map(LimitDocument::of).collect());
             document.disabled_tools = Some(disabled(control, actor, None).await?);
-            for plan in every(async |page| control.plans().list(actor, page).await).await? {
+            for plan in every!(page => control.plans().list(actor, page)) {
                 let filter = LimitFilter::Plan(plan.id.into());
-                let limits = every(async |page| control.limits().list(actor, &filter, page).await).await?;
+                let limits = every!(page => control.limits().list(actor, &filter, page));
                 let limits = Some(limits.iter().map(LimitDocument::of).collect());
                 document.plans.push(PlanDocument { name: plan.name, note: plan.note, limits });
             }
         }
         let all = TenantFilter::default();
-        for tenant in every(async |page| control.tenants().list(actor, &all, page).await).await? {
+        for tenant in every!(page => control.tenants().list(actor, &all, page)) {
             document.tenants.push(tenant_document(control, actor, tenant).await?);
         }
         Ok(document)
@@ -51,7 +67,7 @@ impl Transfer<'_> {
 async fn tenant_document(control: &Control, actor: &Actor, tenant: Tenant) -> Result<TenantDocument, ControlError> {
     let reference = TenantRef::Id(tenant.id);
     let filter = LimitFilter::Tenant(reference.clone());
-    let limits = every(async |page| control.limits().list(actor, &filter, page).await).await?;
+    let limits = every!(page => control.limits().list(actor, &filter, page));
     let mut of_agents = BTreeMap::<AgentId, Vec<LimitDocument>>::new();
     let mut of_tenant = Vec::new();
     for entry in &limits {
@@ -62,7 +78,7 @@ async fn tenant_document(control: &Control, actor: &Actor, tenant: Tenant) -> Re
         }
     }
     let mut agents = Vec::new();
-    for agent in every(async |page| control.agents().list(actor, &reference, page).await).await? {
+    for agent in every!(page => control.agents().list(actor, &reference, page)) {
         let limits = of_agents.remove(&agent.id);
         if limits.is_some() || agent.status != Status::Active {
             let limits = Some(limits.unwrap_or_default());
@@ -86,17 +102,4 @@ async fn tenant_document(control: &Control, actor: &Actor, tenant: Tenant) -> Re
 async fn disabled(control: &Control, actor: &Actor, tenant: Option<&TenantRef>) -> Result<Vec<String>, ControlError> {
     let switches = control.tools().switches(actor, tenant).await?;
     Ok(switches.into_iter().filter(|switch| !switch.enabled).map(|switch| switch.tool).collect())
-}
-
-/// All pages of a list.
-async fn every<T>(list: impl AsyncFn(&PageRequest) -> Result<Page<T>, ControlError>) -> Result<Vec<T>, ControlError> {
-    let (mut items, mut page) = (Vec::new(), PageRequest::first(PageRequest::MAX));
-    loop {
-        let found = list(&page).await?;
-        items.extend(found.items);
-        match found.next {
-            Some(next) => page.after = Some(next),
-            None => return Ok(items),
-        }
-    }
 }

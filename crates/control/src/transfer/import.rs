@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use sluicegate_limits::Mode;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, Agent, AgentRef};
@@ -21,7 +22,7 @@ use crate::transfer::Transfer;
 use crate::transfer::document::{AgentDocument, LimitDocument, PlanDocument, PolicyDocument, TenantDocument};
 
 /// What an import has done, or would do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ImportReport {
     /// Whether it was done.
     pub applied: bool,
@@ -30,7 +31,7 @@ pub struct ImportReport {
 }
 
 /// One change of an import, as the audit log tells it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ImportStep {
     /// What is done: `tenant.create`, `limit.set`.
     pub action: String,

@@ -11,7 +11,7 @@ pub const ATTEMPT_BOUNDS: [u32; 5] = [1, 2, 3, 5, 8];
 macro_rules! counts {
     ($($(#[$about:meta])+ $visibility:vis $name:ident,)+) => {
         /// What became of some calls. `calls = ok + errors + throttled + denied`.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, sqlx::FromRow)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, sqlx::FromRow, utoipa::ToSchema)]
         pub struct Counts {
             $($(#[$about])+ $visibility $name: i64,)+
         }

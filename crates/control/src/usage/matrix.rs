@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::db::args;
@@ -36,7 +37,7 @@ impl MatrixQuery {
 }
 
 /// Refusals by limits, by agent and tool. Agents and tools that were refused nothing are left out.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ThrottleMatrix {
     /// The time.
     pub range: UsageRange,
@@ -51,11 +52,12 @@ pub struct ThrottleMatrix {
     pub total: ThrottleCell,
     /// Where the next page goes on.
     #[serde(serialize_with = "crate::page::as_text")]
+    #[schema(value_type = Option<String>)]
     pub next: Option<crate::page::Cursor>,
 }
 
 /// One column: a tool with all that were refused it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ToolColumn {
     /// The tool; none for requests that call no known tool.
     pub tool: Option<String>,
@@ -64,7 +66,7 @@ pub struct ToolColumn {
 }
 
 /// One row: an agent with what it was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct MatrixRow {
     /// The agent.
     pub caller: AgentLabel,
@@ -75,7 +77,7 @@ pub struct MatrixRow {
 }
 
 /// Refusals among calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct ThrottleCell {
     /// Calls that a limit refused.
     pub refusals: i64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::agents::{self, AgentRef};
@@ -27,7 +28,7 @@ pub struct UsageScope {
 }
 
 /// Who called.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
 pub struct AgentLabel {
     /// The tenant; none for callers that nobody identified.
     pub tenant: Option<TenantId>,
@@ -40,7 +41,7 @@ pub struct AgentLabel {
 }
 
 /// What a range saw, beside the one before it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Totals {
     /// The range.
     pub range: UsageRange,
@@ -53,7 +54,7 @@ pub struct Totals {
 }
 
 /// One bucket of a chart.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct UsagePoint {
     /// When it begins, in epoch milliseconds.
     pub at: i64,
@@ -63,7 +64,7 @@ pub struct UsagePoint {
 }
 
 /// What a range saw of one tool.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ToolUsage {
     /// The tool; none for requests that call no known tool.
     pub tool: Option<String>,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::ControlError;
 
@@ -12,7 +13,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
 /// How long one bucket of counts is. Days are those of UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grain {
     /// One minute.
@@ -127,7 +128,7 @@ impl FromStr for Period {
 ///
 /// A chart has finer buckets than what is added up is read from, so that it shows more than a few points and a page reads
 /// few rows. Both have the same ends, so they agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct UsageRange {
     from: i64,
     to: i64,

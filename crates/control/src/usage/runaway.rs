@@ -1,6 +1,7 @@
 //! Agents that call on and on though they are refused.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::db::args;
@@ -26,7 +27,7 @@ impl Default for RunawayRule {
 }
 
 /// An agent that does not heed its refusals.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Runaway {
     /// The agent.
     pub caller: AgentLabel,

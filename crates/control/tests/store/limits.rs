@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sluicegate_control::{
-    LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, NewLimit, PageRequest, Target,
+    Actor, LimitEntry, LimitFilter, LimitKind, LimitKindName, LimitValue, NewLimit, PageRequest, Reach, Role, Target,
 };
 use sluicegate_limits::{Algorithm, Mode, Per, Quotas};
 
@@ -93,7 +93,7 @@ on_both! {
         let tenant = store.tenant("acme").await.id;
         let target = Target::Tenant { tenant };
         let first = set(store, NewLimit::rate(target.clone(), "100/min")).await;
-        let alice = sluicegate_control::Actor::cli("alice");
+        let alice = Actor::cli("alice");
         let again = NewLimit::rate(target.clone(), "300/min");
         let second = store.control.limits().set(&alice, &again).await.unwrap();
         assert_eq!(second.id, first.id);
@@ -255,6 +255,22 @@ on_both! {
         }
         let ours = list(store, LimitFilter::Tenant("acme".into())).await;
         assert_eq!(ours.iter().map(quotas).collect::<Vec<_>>(), ["1/s"]);
+    }
+
+    async fn a_temporary_limit_is_deleted_without_the_lasting_one_under_it(store: &Store) {
+        let tenant = store.tenant("acme").await.id;
+        let globex = store.tenant("globex").await.id;
+        let target = Target::Tenant { tenant };
+        let lasting = set(store, NewLimit::rate(target.clone(), "1/s")).await;
+        let raised = NewLimit { expires_at: Some(START + 1_000), ..NewLimit::rate(target, "2/s") };
+        let raised = set(store, raised).await;
+        let limits = store.control.limits();
+        let other = Actor::user("bob", Role::Owner, Reach::Tenant(globex));
+        assert_eq!(kind(&limits.delete(&other, raised.id).await), "not found");
+        limits.delete(&store.root, raised.id).await.unwrap();
+        assert_eq!(limits.get(&store.root, lasting.id).await.unwrap(), lasting);
+        assert_eq!(kind(&limits.get(&store.root, raised.id).await), "not found");
+        assert_eq!(kind(&limits.delete(&store.root, raised.id).await), "not found");
     }
 
     async fn the_database_itself_refuses_a_target_whose_columns_do_not_fit(store: &Store) {

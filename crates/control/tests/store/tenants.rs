@@ -1,4 +1,7 @@
-use sluicegate_control::{ControlError, PageRequest, RefusalStyle, Status, TenantFilter, TenantSettings, Tombstone};
+use sluicegate_control::{
+    Actor, ControlError, JsonText, PageRequest, Reach, RefusalStyle, Role, Status, TenantFilter, TenantSettings,
+    TenantUpdate, Tombstone,
+};
 
 use crate::harness::{START, kind, on_both};
 
@@ -10,6 +13,28 @@ on_both! {
         assert_eq!(tenants.get(&store.root, &"acme".into()).await.unwrap(), acme);
         assert_eq!(tenants.get(&store.root, &acme.id.to_string().as_str().into()).await.unwrap(), acme);
         assert_eq!((acme.status, acme.created_at), (Status::Active, START));
+    }
+
+    async fn several_things_about_a_tenant_change_at_once_or_not_at_all(store: &Store) {
+        let tenants = store.control.tenants();
+        let missing = TenantUpdate { plan: Some(Some("gold".into())), ..TenantUpdate::default() };
+        let refused = tenants.create_with(&store.root, "acme", "Acme", missing.clone()).await;
+        assert_eq!(kind(&refused), "not found");
+        assert_eq!(kind(&tenants.get(&store.root, &"acme".into()).await), "not found", "not even the tenant was made");
+        let plan = store.control.plans().create(&store.root, "gold", "").await.unwrap();
+        let metadata: JsonText = r#"{"customer":7}"#.parse().unwrap();
+        let rest = TenantUpdate { metadata: Some(metadata.clone()), ..missing };
+        let acme = tenants.create_with(&store.root, "acme", "Acme", rest).await.unwrap();
+        assert_eq!((acme.plan_id, &acme.metadata), (Some(plan.id), &metadata));
+        let half = TenantUpdate { name: Some("Other".to_owned()), metadata: Some("[]".parse().unwrap()), ..TenantUpdate::default() };
+        assert_eq!(kind(&tenants.update(&store.root, &"acme".into(), half).await), "invalid");
+        assert_eq!(tenants.get(&store.root, &"acme".into()).await.unwrap(), acme);
+        let both = TenantUpdate { name: Some("Other".to_owned()), plan: Some(None), ..TenantUpdate::default() };
+        let after = tenants.update(&store.root, &"acme".into(), both).await.unwrap();
+        assert_eq!((&*after.name, after.plan_id, &after.metadata), ("Other", None, &metadata));
+        let confined = Actor::user("bob", Role::Owner, Reach::Tenant(acme.id));
+        let plan = TenantUpdate { plan: Some(None), ..TenantUpdate::default() };
+        assert_eq!(kind(&tenants.update(&confined, &"acme".into(), plan).await), "forbidden");
     }
 
     async fn an_unknown_tenant_is_not_found_by_the_name_that_was_asked_for(store: &Store) {
