@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sluicegate_control::{JsonText, PageRequest, ToolDefinition};
+use sluicegate_control::{Actor, JsonText, PageRequest, Reach, Role, ToolDefinition};
 
 use crate::harness::{START, kind, on_both, tool};
 
@@ -70,5 +70,22 @@ on_both! {
         assert_eq!(kind(&tools.disable(&store.root, "exprot", None).await), "unknown tool");
         store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
         assert!(store.control.policy().load_all().await.unwrap().tool_switches.is_empty());
+    }
+
+    async fn the_switches_of_a_tool_are_everybodys_and_those_of_tenants_that_one_sees(store: &Store) {
+        store.tools(&["export", "echo"]).await;
+        let acme = store.tenant("acme").await.id;
+        store.tenant("globex").await;
+        let tools = store.control.tools();
+        for tenant in ["acme", "globex"] {
+            tools.disable(&store.root, "export", Some(&tenant.into())).await.unwrap();
+        }
+        tools.disable(&store.root, "export", None).await.unwrap();
+        tools.disable(&store.root, "echo", None).await.unwrap();
+        let all = tools.switches_of(&store.root, "export").await.unwrap();
+        assert_eq!((all.len(), all[0].tenant_id), (3, None));
+        let anna = Actor::user("anna", Role::Viewer, Reach::Tenant(acme));
+        let own = tools.switches_of(&anna, "export").await.unwrap();
+        assert_eq!(own.iter().map(|switch| switch.tenant_id).collect::<Vec<_>>(), [None, Some(acme)]);
     }
 }
