@@ -47,6 +47,24 @@ async fn targets(store: &Store) -> Vec<Target> {
 }
 
 on_both! {
+    async fn of_two_that_have_seen_the_same_the_second_is_told_of_the_first(store: &Store) {
+        let tenant = store.tenant("acme").await.id;
+        let limits = store.control.limits();
+        let target = Target::Tenant { tenant };
+        let new = |text: &str| NewLimit::rate(target.clone(), text);
+        let first = limits.replace(&store.root, &new("10/min"), Revision::START).await.unwrap();
+        let late = limits.replace(&store.root, &new("20/min"), Revision::START).await;
+        assert_eq!(kind(&late), "conflict");
+        let message = late.unwrap_err().to_string();
+        assert!(message.contains("10/min") && message.contains("20/min") && message.contains("cli:root"), "{message}");
+        let second = limits.replace(&store.root, &new("20/min"), first.revision).await.unwrap();
+        assert_eq!(limits.of(&store.root, &target, LimitKindName::Rate).await.unwrap(), [second]);
+
+        let stranger = Actor::user("anna", Role::Owner, Reach::Tenant(store.tenant("globex").await.id));
+        assert_eq!(kind(&limits.of(&stranger, &target, LimitKindName::Rate).await), "not found");
+        assert_eq!(kind(&limits.replace(&stranger, &new("1/min"), Revision::START).await), "not found");
+    }
+
     async fn every_sort_of_target_reads_back_with_both_kinds(store: &Store) {
         let targets = targets(store).await;
         let mut written = Vec::new();
@@ -302,22 +320,4 @@ fn two_targets_have_the_same_text_only_if_they_are_the_same() {
     let texts = [Target::Server, tool("a"), tool("a/b"), tool("server")].map(|t| t.to_string());
     let distinct: std::collections::BTreeSet<_> = texts.iter().collect();
     assert_eq!(distinct.len(), texts.len());
-
-    async fn of_two_that_have_seen_the_same_the_second_is_told_of_the_first(store: &Store) {
-        let tenant = store.tenant("acme").await.id;
-        let limits = store.control.limits();
-        let target = Target::Tenant { tenant };
-        let new = |text: &str| NewLimit::rate(target.clone(), text);
-        let first = limits.replace(&store.root, &new("10/min"), Revision::START).await.unwrap();
-        let late = limits.replace(&store.root, &new("20/min"), Revision::START).await;
-        assert_eq!(kind(&late), "conflict");
-        let message = late.unwrap_err().to_string();
-        assert!(message.contains("10/min") && message.contains("20/min") && message.contains("cli:root"), "{message}");
-        let second = limits.replace(&store.root, &new("20/min"), first.revision).await.unwrap();
-        assert_eq!(limits.of(&store.root, &target, LimitKindName::Rate).await.unwrap(), [second]);
-
-        let stranger = Actor::user("anna", Role::Owner, Reach::Tenant(store.tenant("globex").await.id));
-        assert_eq!(kind(&limits.of(&stranger, &target, LimitKindName::Rate).await), "not found");
-        assert_eq!(kind(&limits.replace(&stranger, &new("1/min"), Revision::START).await), "not found");
-    }
 }
