@@ -112,7 +112,7 @@ pub(crate) async fn replay(State(api): State<Api>, request: Request, next: Next)
     let key = fingerprint([owner.as_bytes(), sent.as_bytes()]);
     let (parts, body) = request.into_parts();
     let body = payload::read(Request::new(body)).await?;
-    let target = parts.uri.path_and_query().map(|target| target.as_str()).unwrap_or_default();
+    let target = parts.uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
     let asked = fingerprint([target.as_bytes(), &body]);
 
     let claim = || Arc::new(Kept { request: asked, outcome: Outcome::InWork });

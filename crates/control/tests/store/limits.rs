@@ -93,7 +93,7 @@ on_both! {
         let tenant = store.tenant("acme").await.id;
         let target = Target::Tenant { tenant };
         let first = set(store, NewLimit::rate(target.clone(), "100/min")).await;
-        let alice = sluicegate_control::Actor::cli("alice");
+        let alice = Actor::cli("alice");
         let again = NewLimit::rate(target.clone(), "300/min");
         let second = store.control.limits().set(&alice, &again).await.unwrap();
         assert_eq!(second.id, first.id);
