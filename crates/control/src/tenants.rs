@@ -56,6 +56,7 @@ pub struct TenantSettings {
     pub refusal_style: Option<RefusalStyle>,
     /// The largest request body, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub max_body_bytes: Option<u64>,
     /// The tools that its agents see and may call: those that match at least one pattern.
     #[serde(skip_serializing_if = "Option::is_none")]

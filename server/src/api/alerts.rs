@@ -94,6 +94,7 @@ struct AlertRuleForm {
     /// The tool whose calls it watches; for `throttling`.
     tool: Option<String>,
     /// From where on it alerts: percent for `throttling`, refusals per minute for `runaway`.
+    #[schema(minimum = 1, maximum = 1_000_000)]
     threshold: i64,
     /// For how many minutes in a row.
     #[serde(default = "one")]

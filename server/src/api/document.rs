@@ -53,6 +53,9 @@ pub(crate) fn complete(document: &OpenApi) -> Value {
         "bearerFormat": "sgadmin_…",
         "description": "An admin token, as `admin token` on the command line and `POST /tokens` make them.",
     }});
+    for (status, about) in PROBLEMS {
+        document["components"]["responses"][format!("Problem{status}")] = problem(about);
+    }
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     for (path, item) in paths {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
@@ -98,7 +101,7 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     }
     if method == "post" {
         statuses.extend([409, 413, 422]);
-        parameter(operation, "Idempotency-Key", false, IDEMPOTENCY_KEY);
+        parameter(operation, "Idempotency-Key", false, IDEMPOTENCY_KEY, "^[ -~]{1,255}$");
     } else if method != "get" {
         statuses.push(409);
     }
@@ -106,7 +109,7 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     let moves = path.rsplit_once('/').is_some_and(|(_, action)| MOVES.contains(&action));
     if replaces || moves {
         statuses.push(412);
-        parameter(operation, "If-Match", replaces, IF_MATCH);
+        parameter(operation, "If-Match", replaces, IF_MATCH, ENTITY_TAGS);
     }
     if replaces {
         statuses.push(428);
@@ -122,12 +125,14 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     }
     let responses = &mut operation["responses"];
     for status in statuses {
-        responses[status.to_string()] = problem(status);
+        responses[status.to_string()] = json!({ "$ref": format!("#/components/responses/Problem{status}") });
     }
 }
 
 const IF_MATCH: &str = "The `ETag` of what is changed, as it was seen: the change is refused with 412 when it is another by \
     now. `*` changes it blindly.";
+/// `*`, or a list of entity tags.
+const ENTITY_TAGS: &str = r#"^(\*|(W/)?"[^",]*"(, ?(W/)?"[^",]*")*)$"#;
 const IDEMPOTENCY_KEY: &str = "A text of 1 to 255 printable characters of the caller's choice. The same request with the \
     same key is answered again and not done again.";
 
@@ -135,29 +140,33 @@ fn header(about: &str) -> Value {
     json!({ "description": about, "schema": { "type": "string" } })
 }
 
-fn parameter(operation: &mut Value, name: &str, required: bool, about: &str) {
-    let parameter = json!({ "name": name, "in": "header", "required": required, "description": about, "schema": { "type": "string" } });
+fn parameter(operation: &mut Value, name: &str, required: bool, about: &str, pattern: &str) {
+    let schema = json!({ "type": "string", "pattern": pattern });
+    let parameter =
+        json!({ "name": name, "in": "header", "required": required, "description": about, "schema": schema });
     match operation.get_mut("parameters").and_then(Value::as_array_mut) {
         Some(parameters) => parameters.push(parameter),
         None => operation["parameters"] = json!([parameter]),
     }
 }
 
-fn problem(status: u16) -> Value {
-    let about = match status {
-        400 => "The path, the query or a header field cannot be read, or the body is not JSON.",
-        401 => "The admin token is missing, wrong, expired or revoked.",
-        403 => "The token's role does not allow this.",
-        404 => "There is no such thing, or it belongs to another tenant than the token.",
-        409 => "It contradicts what is there; or the same request is in work, or its answer had a secret.",
-        412 => "It is another by now than `If-Match` says. Both versions are in the answer.",
-        413 => "The body is too large.",
-        415 => "The body is not `application/json`.",
-        422 => "A member cannot be accepted, or the idempotency key belongs to another request.",
-        428 => "`If-Match` is missing.",
-        503 => "The database cannot be reached.",
-        _ => "The server failed.",
-    };
+/// What goes wrong, by status.
+const PROBLEMS: &[(u16, &str)] = &[
+    (400, "The query or a header field cannot be read, or the body is not JSON."),
+    (401, "The admin token is missing, wrong, expired or revoked."),
+    (403, "The token's role does not allow this."),
+    (404, "There is no such thing, or it belongs to another tenant than the token."),
+    (409, "It contradicts what is there; or the same request is in work, or its answer had a secret."),
+    (412, "It is another by now than `If-Match` says. Both versions are in the answer."),
+    (413, "The body is too large."),
+    (415, "The body is not `application/json`."),
+    (422, "A member cannot be accepted, or the idempotency key belongs to another request."),
+    (428, "`If-Match` is missing."),
+    (500, "The server failed."),
+    (503, "The database cannot be reached."),
+];
+
+fn problem(about: &str) -> Value {
     json!({
         "description": about,
         "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },

@@ -19,13 +19,11 @@ enum Of {
     Server,
     /// Of the server, and to whoever is confined it does not exist.
     ServerUnseen,
-    /// Of a tenant, which would be made if there were none: refused to whoever may not make one, who learns nothing.
-    TenantOrNew,
     /// Of a tenant, which its own people see; but only the server's may do this.
     TenantByServer,
 }
 
-use Of::{Everybody, Server, ServerUnseen, Tenant, TenantByServer, TenantOrNew};
+use Of::{Everybody, Server, ServerUnseen, Tenant, TenantByServer};
 use Role::{Operator, Owner, Viewer};
 
 /// The routes as the document has them: method, path, the rest of the path, body, least role, whose business.
@@ -115,7 +113,7 @@ const ROUTES: &[(&str, &str, &str, &str, Role, Of)] = &[
         "?dry_run=true",
         r#"{"version":1,"tenants":[{"slug":"{slug}","name":"Imported"}]}"#,
         Operator,
-        TenantOrNew,
+        Tenant,
     ),
     ("get", "/users", "", "", Owner, Everybody),
     (
@@ -221,7 +219,6 @@ fn expected(least: Role, of: Of, role: Role, confined: bool, foreign: bool) -> &
                 &[403, 404]
             }
         }
-        TenantOrNew if confined && foreign => &[403],
         Server if confined => &[403],
         ServerUnseen if confined => {
             if allowed {

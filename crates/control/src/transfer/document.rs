@@ -14,6 +14,7 @@ use crate::tenants::TenantSettings;
 #[serde(deny_unknown_fields)]
 pub struct PolicyDocument {
     /// The form of the document: 1.
+    #[schema(minimum = 1, maximum = 1)]
     pub version: u32,
     /// The limits of the server and of tools for everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -91,12 +91,14 @@ pub(crate) struct LimitForm {
     #[schema(example = "100/min")]
     pub(crate) rate: Option<String>,
     /// How much a token bucket holds; the count of each quota when absent.
+    #[schema(minimum = 1)]
     burst: Option<u32>,
     /// How a rate is counted: `token_bucket` or `sliding_window`; what is usual for the target when absent.
     algorithm: Option<String>,
     /// Who shares one count of a tool's rate: `agent`, `tenant` or `server`; `agent` when absent.
     per: Option<String>,
     /// So many calls at a time.
+    #[schema(minimum = 1)]
     concurrency: Option<u32>,
     /// `enforce` when absent, or `observe` for one that only counts what it would have refused.
     mode: Option<String>,
@@ -119,12 +121,14 @@ pub(crate) struct NewValue {
     #[schema(example = "300/min")]
     rate: Option<String>,
     /// How much a token bucket holds; the count of each quota when absent.
+    #[schema(minimum = 1)]
     burst: Option<u32>,
     /// How a rate is counted: `token_bucket` or `sliding_window`; what is usual for the target when absent.
     algorithm: Option<String>,
     /// Who shares one count of a tool's rate: `agent`, `tenant` or `server`; `agent` when absent.
     per: Option<String>,
     /// So many calls at a time.
+    #[schema(minimum = 1)]
     concurrency: Option<u32>,
     /// `enforce` when absent, or `observe` for one that only counts what it would have refused.
     mode: Option<String>,
