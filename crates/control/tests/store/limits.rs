@@ -135,7 +135,7 @@ on_both! {
         let second = set(store, observe("60/min")).await;
         assert_eq!(second.id, first.id);
         let mut listed = list(store, LimitFilter::All).await;
-        listed.sort_by_key(|entry| entry.id);
+        listed.sort_by_key(|entry| entry.mode == Mode::Observe);
         assert_eq!(listed, [enforced.clone(), second]);
         let limits = store.control.limits();
         let one_by_one = PageRequest::first(1);
