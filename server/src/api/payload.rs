@@ -1,5 +1,7 @@
 //! What comes with a request: its body, its query, its path. Whatever cannot be read is told with the place where.
 
+use std::time::Duration;
+
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
@@ -39,15 +41,27 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Payload<T> {
     }
 }
 
+/// How much more than the largest body is read and thrown away, and for how long: whoever is still sending would
+/// otherwise meet a closed connection instead of the answer.
+const MAX_EXCESS: usize = 4 * MAX_BODY;
+const EXCESS_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Reads the body whole.
 pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
-    match Limited::new(request.into_body(), MAX_BODY).collect().await {
+    let mut body = request.into_body();
+    match Limited::new(&mut body, MAX_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
+            let _ = tokio::time::timeout(EXCESS_TIMEOUT, discard(Limited::new(body, MAX_EXCESS))).await;
             Err(Problem::new(Kind::TooLarge, format!("The body must not be larger than {MAX_BODY} bytes.")))
         }
         Err(_) => Err(Problem::new(Kind::Malformed, "The body did not arrive whole.")),
     }
+}
+
+/// Reads without keeping anything, to the end or to the first error.
+async fn discard(mut body: impl http_body::Body + Unpin) {
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 fn refused(pointer: &str, error: &serde_json::Error) -> Problem {

@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
+use http_body::Body as _;
 use serde::Serialize;
 use sluicegate_control::{ControlError, JsonText};
 use utoipa::ToSchema;
@@ -197,13 +198,27 @@ impl IntoResponse for Problem {
     }
 }
 
+/// What is found before the body is read.
+const NOT_READ: [StatusCode; 5] = [
+    StatusCode::UNAUTHORIZED,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+];
+
 /// Gives every request an id, and every error its body: those of handlers, of extractors, and of the router itself.
 pub(crate) async fn render(mut request: Request, next: Next) -> Response {
     let id = new_request_id();
     request.extensions_mut().insert(RequestId(Arc::clone(&id)));
     let method = request.method().clone();
+    let sends_body = request.version() <= Version::HTTP_11 && !request.body().is_end_stream();
     let mut response = next.run(request).await;
     let status = response.status();
+    if sends_body && NOT_READ.contains(&status) {
+        // What was not read stands between this answer and the next request, so the connection ends; say so.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if status.is_client_error() || status.is_server_error() {
         let problem = response.extensions_mut().remove::<Problem>();
         let problem = problem.unwrap_or_else(|| Problem::of_status(status));
