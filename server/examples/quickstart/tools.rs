@@ -70,12 +70,12 @@ async fn greet(ready: Ready) -> Result<(), BoxError> {
          for i in 1 2 3 4 5 6; do {export}; echo; done\n\
          \n\
          # acme's other tools still work:\n\
-         {}\n\
+         {}; echo\n\
          \n\
          # and so does the export of globex, whose agent has the same name:\n\
-         {}\n\
+         {}; echo\n\
          \n\
-         # raise acme's limit while the server runs, and see what holds then:\n\
+         # raise acme's limit while the server runs, and see what holds then (the first of these compiles the command line):\n\
          cargo run --bin sluicegate -- --data {data} limit set --tenant acme --tool export 50/min\n\
          cargo run --bin sluicegate -- --data {data} limit explain --tenant acme --agent u-42 --tool export\n",
         call(&acme, "echo", r#"{"text":"hello"}"#),

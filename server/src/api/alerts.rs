@@ -103,7 +103,7 @@ struct AlertRuleForm {
     /// Whether it is looked at; it is when absent.
     #[serde(default = "yes")]
     enabled: bool,
-    /// The URL that is called when an alert begins and ends: `http` or `https`.
+    /// The URL of a webhook, `http` or `https`. It is kept with the rule; this version calls no webhooks.
     webhook: Option<String>,
 }
 

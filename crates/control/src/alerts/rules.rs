@@ -41,7 +41,7 @@ pub struct AlertRule {
     pub minutes: i64,
     /// Whether it is looked at.
     pub enabled: bool,
-    /// The URL that is called when an alert begins and ends.
+    /// The URL of a webhook. It is kept with the rule; this version calls no webhooks.
     pub webhook: Option<String>,
     /// Who made it.
     pub created_by: String,
@@ -123,7 +123,7 @@ pub struct NewAlertRule {
     pub minutes: i64,
     /// Whether it is looked at.
     pub enabled: bool,
-    /// The URL that is called when an alert begins and ends: `http` or `https`.
+    /// The URL of a webhook, `http` or `https`. It is kept with the rule; this version calls no webhooks.
     pub webhook: Option<String>,
 }
 
