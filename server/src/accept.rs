@@ -32,8 +32,8 @@ const MAX_STREAMS: u32 = 128;
 /// How long to wait after a failed `accept`, such as when file descriptors have run out.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long nobody must have been busy before a drain is over.
-const QUIET: Duration = Duration::from_millis(250);
+/// How long whoever comes late is still answered when the last call has ended.
+const GRACE: Duration = Duration::from_millis(250);
 
 /// How long a connection that was told to close may take to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ impl Acceptor {
         let cut = tokio::time::Instant::now() + self.drain;
         // Whoever comes now is answered that the server is going; a closed port would tell nobody why.
         tokio::select! {
-            () = self.connections.until_quiet(QUIET) => {}
+            () = self.connections.until_done(GRACE) => {}
             () = self.accept(&listener, &site) => {}
             () = tokio::time::sleep_until(cut) => {}
         }

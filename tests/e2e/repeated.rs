@@ -56,6 +56,20 @@ on_both_databases! {
         assert!(is_replayed(&settle_plainly(&second_key, "7", "k").await), "an agent is one with all its API keys");
     }
 
+    async fn a_key_that_protects_nothing_is_refused_instead_of_ignored(database: Database) {
+        let server = TestServer::start(&database).await;
+        let client = server.client("acme", "u-42").await;
+        for key in [json!(""), json!("k".repeat(256)), json!(5), json!([]), json!({ "k": 1 })] {
+            for tool in TOOLS {
+                let meta = json!({ "_meta": { "sluicegate/idempotencyKey": key } });
+                let answer = client.send(Client::call_body(Era::Legacy, tool, json!({ "invoice": "7" }), meta)).await;
+                assert!(answer.error_text().contains("a text of 1 to 255 bytes"), "{key}: {answer:?}");
+            }
+        }
+        assert_eq!(server.ran.settled(), 0);
+        assert!(settle_plainly(&client, "7", &"k".repeat(255)).await.is_ok());
+    }
+
     async fn a_key_with_other_arguments_is_an_error_that_says_so(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::Extensions;
 
+use crate::envelope::UnusableKey;
 use crate::registry::ToolIndex;
 use crate::replay::IdempotencyKey;
 
@@ -21,7 +22,7 @@ pub struct Admitted {
     request_id: Arc<str>,
     extensions: Arc<Extensions>,
     /// Shared, since most calls have none and an admission is cloned.
-    idempotency_key: Option<Arc<IdempotencyKey>>,
+    idempotency_key: Option<Result<Arc<IdempotencyKey>, UnusableKey>>,
 }
 
 impl Admitted {
@@ -51,10 +52,11 @@ impl Admitted {
         self
     }
 
-    /// Makes the call one with all others of the tool that have the same key: an idempotent tool runs once for them.
+    /// Makes the call one with all others of the tool that have the same key: an idempotent tool runs once for them, and
+    /// not at all for a key that cannot be used.
     #[must_use]
-    pub fn with_idempotency_key(mut self, key: IdempotencyKey) -> Self {
-        self.idempotency_key = Some(Arc::new(key));
+    pub fn with_idempotency_key(mut self, key: Result<IdempotencyKey, UnusableKey>) -> Self {
+        self.idempotency_key = Some(key.map(Arc::new));
         self
     }
 
@@ -83,8 +85,8 @@ impl Admitted {
         &self.extensions
     }
 
-    pub(crate) fn idempotency_key(&self) -> Option<&Arc<IdempotencyKey>> {
-        self.idempotency_key.as_ref()
+    pub(crate) fn idempotency_key(&self) -> Option<Result<&Arc<IdempotencyKey>, UnusableKey>> {
+        Some(self.idempotency_key.as_ref()?.as_ref().map_err(|unusable| *unusable))
     }
 
     pub(crate) fn into_extensions(self) -> Arc<Extensions> {

@@ -14,7 +14,7 @@ pub(crate) mod exact;
 mod meta;
 mod sound;
 
-pub use attempt::Attempt;
+pub use attempt::{Attempt, UnusableKey};
 use exact::ExactCall;
 
 /// What a JSON-RPC message asks for.
@@ -182,14 +182,16 @@ mod tests {
     #[test]
     fn attempt_and_key_are_read_from_plain_calls_and_from_all_others() {
         let long = "x".repeat(256);
+        let unusable = Some(Err(UnusableKey));
         for (meta, number, key) in [
-            (r#""sluicegate/attempt":3,"sluicegate/idempotencyKey":"k-\u0031""#.to_owned(), Some(3), Some("k-1")),
-            (r#""sluicegate/idempotencyKey":"k""#.to_owned(), None, Some("k")),
-            (r#""sluicegate/attempt":0,"sluicegate/idempotencyKey":"""#.to_owned(), None, None),
-            (r#""sluicegate/attempt":"3","sluicegate/idempotencyKey":"k""#.to_owned(), None, Some("k")),
-            (r#""sluicegate/attempt":-1,"sluicegate/idempotencyKey":7"#.to_owned(), None, None),
+            (r#""sluicegate/attempt":3,"sluicegate/idempotencyKey":"k-\u0031""#.to_owned(), Some(3), Some(Ok("k-1"))),
+            (r#""sluicegate/idempotencyKey":"k""#.to_owned(), None, Some(Ok("k"))),
+            (r#""sluicegate/attempt":0,"sluicegate/idempotencyKey":"""#.to_owned(), None, unusable),
+            (r#""sluicegate/attempt":"3","sluicegate/idempotencyKey":"k""#.to_owned(), None, Some(Ok("k"))),
+            (r#""sluicegate/attempt":-1,"sluicegate/idempotencyKey":7"#.to_owned(), None, unusable),
+            (r#""sluicegate/attempt":1,"sluicegate/idempotencyKey":{}"#.to_owned(), Some(1), unusable),
             (r#""sluicegate/attempt":4294967296,"sluicegate/idempotencyKey":null"#.to_owned(), None, None),
-            (format!(r#""sluicegate/attempt":2,"sluicegate/idempotencyKey":"{long}""#), Some(2), None),
+            (format!(r#""sluicegate/attempt":2,"sluicegate/idempotencyKey":"{long}""#), Some(2), unusable),
         ] {
             // A member that no plain call has leads to the general way of reading.
             for more in ["", r#","requestState":"s""#] {
@@ -198,11 +200,11 @@ mod tests {
                 );
                 let envelope = Envelope::read(body.as_bytes());
                 assert_eq!(envelope.attempt.number, number, "{body}");
-                assert_eq!(envelope.attempt.key.as_deref(), key, "{body}");
+                assert_eq!(envelope.attempt.key, key.map(|key| key.map(Cow::from)), "{body}");
                 assert_eq!(envelope.protocol_version.as_deref(), Some("2026-07-28"), "{body}");
             }
             let engine = serde_json::from_str(&format!("{{{meta}}}")).expect("an object");
-            assert_eq!(Attempt::of_meta(&engine), Attempt { number, key: key.map(Cow::from) }, "{meta}");
+            assert_eq!(Attempt::of_meta(&engine), Attempt { number, key: key.map(|key| key.map(Cow::from)) }, "{meta}");
         }
     }
 

@@ -47,7 +47,7 @@ pub use crate::call_scope::call_scope;
 pub use crate::content::{Audio, Content, Image};
 pub use crate::context::CallContext;
 pub use crate::engine::{Engine, StateKeyError};
-pub use crate::envelope::{Attempt, Envelope, Kind};
+pub use crate::envelope::{Attempt, Envelope, Kind, UnusableKey};
 pub use crate::error::{OrToolError, ToolError};
 pub use crate::from_call::{FromCall, Params, Peer};
 pub use crate::handler::ServerInfo;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::admitted::Admitted;
 use crate::call_scope::Returned;
+use crate::envelope::UnusableKey;
 use crate::error::ToolError;
 use crate::passage::Owner;
 use crate::registry::ToolIndex;
@@ -34,6 +35,9 @@ const REPLAYED: &str = "sluicegate/replayed";
 
 const OTHER_ARGUMENTS: &str = "this idempotency key belongs to a call with other arguments: repeat a call with the same \
                                arguments, and give every new call a new key";
+
+const UNUSABLE_KEY: &str =
+    "the tool was not run: `sluicegate/idempotencyKey` in `_meta` must be a text of 1 to 255 bytes";
 
 /// By what the attempts of one call of a tool are known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,13 +90,21 @@ impl Replays {
     }
 
     /// The key of a call, if it has one and its tool is idempotent.
-    pub(crate) fn keyed(&self, tool: &Tool, admitted: &Admitted, arguments: Option<&JsonObject>) -> Option<Keyed<'_>> {
-        let key = admitted.idempotency_key().filter(|_| tool.is_idempotent())?;
+    pub(crate) fn keyed(
+        &self,
+        tool: &Tool,
+        admitted: &Admitted,
+        arguments: Option<&JsonObject>,
+    ) -> Option<Result<Keyed<'_>, UnusableKey>> {
+        let key = match admitted.idempotency_key().filter(|_| tool.is_idempotent())? {
+            Ok(key) => Arc::clone(key),
+            Err(unusable) => return Some(Err(unusable)),
+        };
         let arguments = match arguments {
             Some(arguments) => self.hasher.hash_one(arguments),
             None => self.hasher.hash_one(JsonObject::new()),
         };
-        Some(Keyed { replays: self, tool: admitted.tool(), key: Arc::clone(key), arguments })
+        Some(Ok(Keyed { replays: self, tool: admitted.tool(), key, arguments }))
     }
 }
 
@@ -100,8 +112,15 @@ impl Replays {
 ///
 /// While another call does it, this one waits. Only results of success are kept: after a failure, a question to the caller
 /// or a run that was given up, the next call does the work itself.
-pub(crate) async fn once<W: Future<Output = Returned>>(keyed: Option<Keyed<'_>>, work: impl FnOnce() -> W) -> Returned {
-    let Some(Keyed { replays, tool, key, arguments }) = keyed else { return work().await };
+pub(crate) async fn once<W: Future<Output = Returned>>(
+    keyed: Option<Result<Keyed<'_>, UnusableKey>>,
+    work: impl FnOnce() -> W,
+) -> Returned {
+    let Keyed { replays, tool, key, arguments } = match keyed {
+        None => return work().await,
+        Some(Err(UnusableKey)) => return Err(ToolError::invalid_input(UNUSABLE_KEY).into()),
+        Some(Ok(keyed)) => keyed,
+    };
     let (place, now) = ((tool, key), Instant::now());
     let begin = || Arc::new(Run { arguments, begun: now, recorded: OnceCell::new() });
     let run = replays.runs.entry(place.clone()).or_insert_with_if(begin, |run| run.is_over(now)).into_value();

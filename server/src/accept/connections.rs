@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ struct Shared {
     open: Mutex<HashMap<u64, Arc<Activity>>>,
     next: AtomicUsize,
     changed: Notify,
+    /// Whether the server is about to end: what comes now is told so and does not keep it.
+    ending: AtomicBool,
 }
 
 /// One connection, as long as it is open.
@@ -49,6 +51,8 @@ struct Activity {
 struct State {
     /// Requests in work, their response bodies included.
     busy: usize,
+    /// Those of them that came before the end was near.
+    in_time: usize,
     /// Whether there has been any.
     served: bool,
     /// When that last changed.
@@ -66,7 +70,7 @@ impl Connections {
         let mut open = self.shared.open.lock();
         let superfluous = open.len() >= self.most && !close_longest_silent(&open);
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed) as u64;
-        let state = State { busy: 0, served: false, since: Instant::now() };
+        let state = State { busy: 0, in_time: 0, served: false, since: Instant::now() };
         let activity = Arc::new(Activity { state: Mutex::new(state), close: CancellationToken::new() });
         open.insert(id, Arc::clone(&activity));
         Arc::new(Connection { id, activity, shared: Arc::clone(&self.shared), superfluous })
@@ -93,25 +97,21 @@ impl Connections {
         }
     }
 
-    /// Waits until no request has been in work for this long; not at all when none is in work to begin with.
-    pub(crate) async fn until_quiet(&self, quiet: Duration) {
-        if self.busy() == 0 {
+    /// Waits until the requests that are in work now have ended, and then for `grace`, in which whoever comes is still
+    /// answered; not at all when none is in work. Those who go on asking meanwhile do not prolong it.
+    pub(crate) async fn until_done(&self, grace: Duration) {
+        self.shared.ending.store(true, Ordering::SeqCst);
+        if self.in_time() == 0 {
             return;
         }
-        let mut calm_since = None;
-        loop {
-            match (self.busy(), calm_since) {
-                (0, None) => calm_since = Some(Instant::now()),
-                (0, Some(since)) if since.elapsed() >= quiet => return,
-                (0, Some(_)) => {}
-                _ => calm_since = None,
-            }
-            tokio::time::sleep(quiet / 10).await;
+        while self.in_time() > 0 {
+            tokio::time::sleep(grace / 10).await;
         }
+        tokio::time::sleep(grace).await;
     }
 
-    fn busy(&self) -> usize {
-        self.shared.open.lock().values().map(|activity| activity.state.lock().busy).sum()
+    fn in_time(&self) -> usize {
+        self.shared.open.lock().values().map(|activity| activity.state.lock().in_time).sum()
     }
 }
 
@@ -134,11 +134,13 @@ fn close_longest_silent(open: &HashMap<u64, Arc<Activity>>) -> bool {
 impl Connection {
     /// A request begins.
     pub(crate) fn begin(&self) -> Busy {
+        let in_time = !self.shared.ending.load(Ordering::SeqCst);
         self.activity.change(|state| {
             state.busy += 1;
+            state.in_time += usize::from(in_time);
             state.served = true;
         });
-        Busy(Arc::clone(&self.activity))
+        Busy { activity: Arc::clone(&self.activity), in_time }
     }
 
     pub(crate) fn is_superfluous(&self) -> bool {
@@ -184,7 +186,10 @@ impl Activity {
 }
 
 /// A request in work.
-pub(crate) struct Busy(Arc<Activity>);
+pub(crate) struct Busy {
+    activity: Arc<Activity>,
+    in_time: bool,
+}
 
 impl Busy {
     /// Goes on until the response body has ended.
@@ -195,7 +200,10 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.change(|state| state.busy -= 1);
+        self.activity.change(|state| {
+            state.busy -= 1;
+            state.in_time -= usize::from(self.in_time);
+        });
     }
 }
 
@@ -267,6 +275,29 @@ mod tests {
         let first = connections.add();
         let _busy = first.begin();
         assert!(connections.add().is_superfluous());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_goes_on_asking_does_not_keep_a_server_that_ends() {
+        let connections = Connections::new(10);
+        let (running, hammering) = (connections.add(), connections.add());
+        let call = running.begin();
+        let grace = Duration::from_millis(250);
+        let done = tokio::spawn({
+            let connections = connections.clone();
+            async move { connections.until_done(grace).await }
+        });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!done.is_finished(), "a call is in work");
+        drop(call);
+        let ended = Instant::now();
+        while !done.is_finished() {
+            let refused = hammering.begin();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            drop(refused);
+            assert!(ended.elapsed() < Duration::from_secs(1), "those who are refused keep it");
+        }
+        assert!(ended.elapsed() >= grace, "whoever comes late is still answered");
     }
 
     #[tokio::test(start_paused = true)]

@@ -73,8 +73,8 @@ impl Gate {
             .with_deadline(ticket.limits.deadline)
             .with_extensions(Arc::clone(&ticket.principal.for_tools));
         if let Some(key) = &attempt.key {
-            let (owner, text) = (ticket.principal.owner.clone(), Arc::from(&**key));
-            admitted = admitted.with_idempotency_key(IdempotencyKey { owner, text });
+            let own = |text| IdempotencyKey { owner: ticket.principal.owner.clone(), text: Arc::from(text) };
+            admitted = admitted.with_idempotency_key(key.as_deref().map(own).map_err(|unusable| *unusable));
         }
         Some(Passage::Admitted(admitted))
     }

@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Visitor<'de> for Reader<'a> {
                     meta.capabilities = Some(members.next_value()?);
                 }
                 Member::Attempt if number.is_none() => number = Some(members.next_value()?),
-                Member::IdempotencyKey if key.is_none() => key = Some(members.next_value::<Text<'_>>()?.0),
+                Member::IdempotencyKey if key.is_none() => key = Some(Some(members.next_value::<Text<'_>>()?.0)),
                 Member::Other => {
                     members.next_value::<Sound>()?;
                 }
