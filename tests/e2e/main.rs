@@ -9,6 +9,7 @@ mod command_line;
 mod concurrency;
 mod connections;
 mod draining;
+mod flooding;
 mod hostile;
 mod mcp_clients;
 mod metrics;
