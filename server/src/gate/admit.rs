@@ -113,9 +113,9 @@ impl Admission {
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
         let wait = refusal.wait().map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
-        let (limit, name) = limits.rule(refusal.rule());
-        let nearest = name.zip(wait).map(|(name, wait)| Nearest {
-            name: name.to_owned(),
+        let words = limits.words(refusal.rule());
+        let nearest = words.name.as_ref().zip(wait).map(|(name, wait)| Nearest {
+            name: Arc::clone(name),
             remaining: refusal.remaining(),
             seconds: wait.retry_after_seconds(),
         });
@@ -129,7 +129,7 @@ impl Admission {
             reason,
             scope: refusal.scope(),
             tool: limits.tool.clone(),
-            limit: limit.to_string(),
+            limit: Arc::clone(&words.limit),
             current_usage: refusal.current_usage(),
             remaining: refusal.remaining(),
             wait,
@@ -146,9 +146,9 @@ impl Admitted {
             return Fields::default();
         }
         let nearest = self.admission.nearest.and_then(|standing| {
-            let (_, name) = self.limits.rule(standing.rule);
             let (remaining, seconds) = (standing.remaining, standing.reset.retry_after_seconds());
-            name.map(|name| Nearest { name: name.to_owned(), remaining, seconds })
+            let name = self.limits.words(standing.rule).name.as_ref();
+            name.map(|name| Nearest { name: Arc::clone(name), remaining, seconds })
         });
         Fields { policy: self.limits.policy_field.clone(), nearest }
     }
