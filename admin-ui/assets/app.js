@@ -130,6 +130,7 @@ function confirmation(input) {
 function scrollable(scope) {
   for (const box of scope.querySelectorAll(".table-wrap, .chart-wrap")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
   }
 }
 
@@ -161,4 +162,5 @@ document.addEventListener("DOMContentLoaded", () => {
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
   document.addEventListener("htmx:after:swap", () => enhance(document));
+  window.addEventListener("resize", () => scrollable(document));
 });

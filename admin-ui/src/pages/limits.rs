@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
+use futures::future::try_join_all;
 use http::StatusCode;
 use serde::Deserialize;
 use sluicegate_control::{
@@ -161,9 +162,8 @@ pub(crate) async fn grid(
     }
     let mut rows = Vec::new();
     if let (Some(tenant), Some(agent)) = (&tenant, &agent) {
-        for tool in &tools {
-            rows.extend(row(&panel, &visitor, tenant, agent, &tool.definition.name).await?);
-        }
+        let asked = tools.iter().map(|tool| row(&panel, &visitor, tenant, agent, &tool.definition.name));
+        rows.extend(try_join_all(asked).await?.into_iter().flatten());
     }
     let filter = tenant.as_ref().map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(TenantRef::Id(tenant.id)));
     let found = panel.control.limits().list(actor, &filter, &page_request(query.after.as_deref())?).await?;

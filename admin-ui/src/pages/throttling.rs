@@ -105,6 +105,11 @@ impl Map {
         ((height(cell.refusals) / height(self.hottest.max(1)) * 8.0).ceil() as i64).clamp(1, 8)
     }
 
+    /// What the coldest and the hottest colour stand for.
+    fn scale(&self) -> (String, String) {
+        if self.by_share() { ("0%".to_owned(), "100%".to_owned()) } else { ("1".to_owned(), self.p.num(self.hottest)) }
+    }
+
     fn tool_name<'t>(&self, column: &'t ToolColumn) -> &'t str {
         column.tool.as_deref().unwrap_or(self.p.t("throttling.no_tool"))
     }
