@@ -1,12 +1,9 @@
 //! Senders that mean no good, or know no better: each gets an answer, nobody else notices, nothing grows.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
-use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes};
-use sluicegate_tests::server::mint;
-use sluicegate_tests::{Client, Database, Era, ServerProcess, TestServer};
+use sluicegate_tests::{Client, Database, Era, TestServer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -107,101 +104,4 @@ async fn a_name_in_base64_is_the_name_it_stands_for() {
         let answer = client.modern("tools/call", name).send(body).await;
         assert_eq!(answer.status, status, "{name}: {answer:?}");
     }
-}
-
-/// Sends many calls over one connection, each answered before the next.
-struct Flood {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Flood {
-    async fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).await.expect("it connects");
-        stream.set_nodelay(true).expect("an option of TCP");
-        Self { stream, buffer: Vec::new() }
-    }
-
-    async fn send(&mut self, bytes: &[u8]) -> u16 {
-        self.stream.write_all(bytes).await.expect("it is sent");
-        self.buffer.clear();
-        loop {
-            let read = self.stream.read_buf(&mut self.buffer).await.expect("it is read");
-            assert!(read > 0, "every request is answered: {}", String::from_utf8_lossy(bytes));
-            let text = String::from_utf8_lossy(&self.buffer);
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-            let length: usize = length.expect("a length").parse().expect("a number");
-            if body.len() >= length {
-                return head.split(' ').nth(1).expect("a status").parse().expect("a number");
-            }
-        }
-    }
-}
-
-/// The memory that a process has in use, in bytes.
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it says so");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
-}
-
-/// How many invented names and keys are sent; more by `SLUICEGATE_TEST_FLOOD`.
-fn flood() -> usize {
-    std::env::var("SLUICEGATE_TEST_FLOOD").ok().and_then(|count| count.parse().ok()).unwrap_or(5_000)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn invented_tools_and_keys_do_not_grow_the_server() {
-    const MOST: u64 = 128 << 20;
-    let database = Database::sqlite().await;
-    let boundless = ["LIMIT_TENANT", "LIMIT_AGENT", "LIMIT_TOOL", "REQUESTS_PER_AGENT"].map(|name| (name, "1000000/s"));
-    let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
-    let process = ServerProcess::start(testbed, &database, database.folder(), &boundless).await;
-    let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
-    let (key, _) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("a key");
-    let (good, _) = mint(&control, "globex", "u-42", KeyScopes::all()).await.expect("a key");
-    let client = Client::new(process.endpoint(), good);
-    assert!(client.call("echo", json!({ "text": "x" })).await.is_ok());
-    let idle = resident(process.id());
-    let endpoint = process.endpoint();
-    let address = endpoint.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-    let environment = "live".parse().expect("an environment");
-    let hostile = tokio::spawn(async move {
-        let mut connection = Flood::connect(&address).await;
-        let request = |key: &str, body: &str| {
-            format!(
-                "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
-                 Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            )
-            .into_bytes()
-        };
-        for at in 0..flood() {
-            let body = ECHO.replace("echo", &format!("invented_{at}"));
-            assert_eq!(connection.send(&request(&key, &body)).await, 200, "an unknown tool is a JSON-RPC error");
-            if at % 10 == 0 {
-                // Well-formed, so that the database is asked; the connection is closed after a refusal at the door.
-                let id: KeyId = format!("key_{at:032x}").parse().expect("an id");
-                let unknown = ApiKey::generate(&mut rand::rng(), id, &environment);
-                assert_eq!(connection.send(&request(unknown.expose(), ECHO)).await, 401);
-                connection = Flood::connect(&address).await;
-            }
-        }
-    });
-    let mut latencies = Vec::new();
-    while !hostile.is_finished() {
-        let start = Instant::now();
-        assert!(client.call("whoami", json!({})).await.status.as_u16() < 500);
-        latencies.push(start.elapsed());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    hostile.await.expect("every one was answered");
-    latencies.sort();
-    let grown = resident(process.id()).saturating_sub(idle);
-    assert!(grown < MOST, "the server has grown by {} MiB", grown >> 20);
-    let log = process.log().await;
-    assert!(!log.contains("panicked"), "{log}");
-    let p95 = latencies[latencies.len() * 95 / 100];
-    assert!(p95 < Duration::from_millis(250), "others waited {p95:?}");
 }

@@ -10,6 +10,7 @@ mod concurrency;
 mod connections;
 mod demo;
 mod draining;
+mod flooding;
 mod hostile;
 mod mcp_clients;
 mod metrics;

@@ -66,7 +66,7 @@ fuzz_target!(|input: &[u8]| {
     let (mut parts, whole) = request.into_parts();
     let Some(call) = HOUSE.endpoint.recognise(&parts, &envelope, tool) else { return };
     let owner = Owner { group: "g".into(), member: "m".into() };
-    parts.extensions.insert(Visit { visible: Visible::new(|_| true), owner, request_id: "req-1".into() });
+    parts.extensions.insert(Visit { visible: Visible::new(|_| true), owner, request_id: "req-1".into(), ends: None });
     parts.extensions.insert(Passage::Admitted(admitted()));
     let (short, engine) = HOUSE.runtime.block_on(async {
         let short = seen(HOUSE.endpoint.run(call, admitted()).await).await;
