@@ -12,7 +12,7 @@ use crate::chromium::Scripts;
 use crate::forms::Sent;
 
 /// How long something may take to show.
-const PATIENCE: Duration = Duration::from_secs(6);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The form that a button, a field or a list sends.
 const FORM: &str = "const sender = arguments[0], form = sender.form;

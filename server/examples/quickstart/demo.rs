@@ -27,7 +27,8 @@ enum Manners {
 struct Habit {
     tenant: &'static str,
     agent: &'static str,
-    tool: &'static str,
+    /// The tools that it calls, in turn.
+    tools: &'static [&'static str],
     /// The pause between two calls.
     every: Duration,
     /// How many calls it makes side by side.
@@ -36,9 +37,9 @@ struct Habit {
 }
 
 impl Habit {
-    const fn new(tenant: &'static str, agent: &'static str, tool: &'static str, every_ms: u64) -> Self {
+    const fn new(tenant: &'static str, agent: &'static str, tools: &'static [&'static str], every_ms: u64) -> Self {
         let every = Duration::from_millis(every_ms);
-        Self { tenant, agent, tool, every, at_a_time: 1, manners: Manners::Waits }
+        Self { tenant, agent, tools, every, at_a_time: 1, manners: Manners::Waits }
     }
 
     const fn at_a_time(self, at_a_time: u8) -> Self {
@@ -52,16 +53,16 @@ impl Habit {
 
 /// Together about twenty calls a second.
 const HABITS: [Habit; 10] = [
-    Habit::new("acme", "research-assistant", "echo", 700),
-    Habit::new("acme", "report-builder", "export", 7_000),
-    Habit::new("acme", "support-bot", "echo", 400),
-    Habit::new("acme", "crawler", "export", 150).calls_on(),
-    Habit::new("globex", "nightly-export", "export", 15_000),
-    Habit::new("globex", "dashboards", "echo", 350),
-    Habit::new("globex", "thumbnailer", "slow", 900).at_a_time(3),
-    Habit::new("initech", "triage-bot", "echo", 1_500),
-    Habit::new("initech", "invoices", "export", 9_000),
-    Habit::new("initech", "translator", "slow", 2_500),
+    Habit::new("acme", "research-assistant", &["echo", "slow", "echo", "export"], 1_500),
+    Habit::new("acme", "report-builder", &["export", "echo"], 3_000),
+    Habit::new("acme", "support-bot", &["echo"], 500),
+    Habit::new("acme", "crawler", &["export", "export", "echo"], 140).calls_on(),
+    Habit::new("globex", "nightly-export", &["export"], 9_000),
+    Habit::new("globex", "dashboards", &["echo", "echo", "slow"], 400),
+    Habit::new("globex", "thumbnailer", &["slow"], 900).at_a_time(3),
+    Habit::new("initech", "triage-bot", &["echo", "export", "slow"], 2_000),
+    Habit::new("initech", "invoices", &["export", "slow"], 4_000),
+    Habit::new("initech", "translator", &["slow", "echo"], 1_200),
 ];
 
 /// Makes the server call itself once it serves.
@@ -107,13 +108,13 @@ async fn new_key(control: &Control, habit: Habit) -> Result<String, ControlError
 
 /// Calls until the server is gone.
 async fn live(http: reqwest::Client, endpoint: String, key: String, habit: Habit) {
-    for number in 0_u64.. {
+    for (number, tool) in (0_u64..).zip(habit.tools.iter().cycle()) {
         tokio::time::sleep(habit.every).await;
         let body = json!({
             "jsonrpc": "2.0",
             "id": number,
             "method": "tools/call",
-            "params": { "name": habit.tool, "arguments": arguments(habit.tool, number) },
+            "params": { "name": tool, "arguments": arguments(tool, number) },
         });
         let request = http.post(&endpoint).bearer_auth(&key).json(&body);
         let Ok(answer) = request.header("accept", "application/json, text/event-stream").send().await else { return };
@@ -126,12 +127,12 @@ async fn live(http: reqwest::Client, endpoint: String, key: String, habit: Habit
     }
 }
 
-/// What a tool is called with. One call in nine to `echo` forgets what it takes, as callers do.
+/// What a tool is called with. Now and then somebody forgets what `echo` takes.
 fn arguments(tool: &str, number: u64) -> Value {
     match tool {
         "export" => json!({ "dataset": "sales" }),
         "slow" => json!({ "ms": 300 + number % 7 * 150 }),
-        _ if number % 9 == 8 => json!({}),
+        _ if number % 31 == 30 => json!({}),
         _ => json!({ "text": "hello" }),
     }
 }
