@@ -51,7 +51,7 @@ impl Habit {
     }
 }
 
-/// Together about twenty calls a second.
+/// Together about fifteen calls a second.
 const HABITS: [Habit; 10] = [
     Habit::new("acme", "research-assistant", &["echo", "slow", "echo", "export"], 1_500),
     Habit::new("acme", "report-builder", &["export", "echo"], 3_000),
