@@ -2,7 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate_control::ApiKey;
+use sluicegate_control::{ApiKey, KeyFormatError};
+
+/// All that is ever said of a text that is refused.
+const SAID: [KeyFormatError; 3] = [KeyFormatError::Shape, KeyFormatError::Environment, KeyFormatError::Checksum];
 
 fuzz_target!(|text: &str| {
     match ApiKey::parse(text) {
@@ -11,6 +14,6 @@ fuzz_target!(|text: &str| {
             let secret = text.split('_').nth(3).unwrap_or_default();
             assert!(!printed.contains(secret), "{printed}");
         }
-        Err(error) => assert!(text.len() < 8 || !error.to_string().contains(text)),
+        Err(error) => assert!(SAID.iter().any(|said| said.to_string() == error.to_string()), "{error}"),
     }
 });
