@@ -18,7 +18,9 @@ function localTimes(scope) {
       continue;
     }
     if (!time.title) time.title = time.textContent.trim();
-    const day = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    const day = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    // The year is in the title.
+    if (at.getFullYear() !== new Date().getFullYear()) day.year = "numeric";
     if (time.dataset.form === "seconds") day.second = "2-digit";
     time.textContent = at.toLocaleString(root.lang, day);
   }
@@ -130,6 +132,7 @@ function confirmation(input) {
 function scrollable(scope) {
   for (const box of scope.querySelectorAll(".table-wrap, .chart-wrap")) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
   }
 }
 
@@ -161,4 +164,5 @@ document.addEventListener("DOMContentLoaded", () => {
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
   document.addEventListener("htmx:after:swap", () => enhance(document));
+  window.addEventListener("resize", () => scrollable(document));
 });

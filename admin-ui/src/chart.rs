@@ -129,13 +129,14 @@ fn tenth(tenths: i64) -> String {
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
 }
 
-/// The next number that ends an axis well: 1, 2 or 5 and zeros, and even.
+/// The next number that ends an axis well: one digit and zeros, and even.
 fn round_up(most: i64) -> i64 {
     let mut unit = 1;
     loop {
-        for step in [2, 4, 10] {
-            if most <= unit * step {
-                return unit * step;
+        for step in [2, 3, 4, 5, 6, 8, 10] {
+            let end = unit * step;
+            if most <= end && end % 2 == 0 {
+                return end;
             }
         }
         unit *= 10;
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_axis_ends_at_a_round_number_above_everything() {
-        for (most, end) in [(0, 2), (1, 2), (3, 4), (7, 10), (11, 20), (399, 400), (401, 1_000)] {
+        for (most, end) in [(0, 2), (1, 2), (3, 4), (7, 8), (11, 20), (25, 30), (399, 400), (401, 500), (601, 800)] {
             assert_eq!(round_up(most), end, "{most}");
         }
     }

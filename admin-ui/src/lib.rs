@@ -50,6 +50,8 @@ pub struct Panel {
     pub clock: WallClock,
     /// Settings by name, in the order to show them in, secrets already taken out.
     pub settings: Vec<(String, String)>,
+    /// Where the metrics are: a path of this server, or an address of their own.
+    pub metrics: String,
 }
 
 impl fmt::Debug for Panel {
@@ -67,14 +69,15 @@ pub(crate) struct State {
     pub(crate) live: Arc<dyn LiveView>,
     pub(crate) clock: WallClock,
     pub(crate) settings: Vec<(String, String)>,
+    pub(crate) metrics: String,
     pub(crate) attempts: Attempts,
 }
 
 /// Everything under `/admin`.
 pub fn router(panel: Panel) -> Router {
-    let Panel { control, live, clock, settings } = panel;
+    let Panel { control, live, clock, settings, metrics } = panel;
     let sessions = sessions::Store::layer(control.clone(), clock.clone());
-    let state = Arc::new(State { control, live, clock, settings, attempts: Attempts::new() });
+    let state = Arc::new(State { control, live, clock, settings, metrics, attempts: Attempts::new() });
     let pages = Router::new()
         .merge(door())
         .merge(of_tenants())

@@ -181,6 +181,15 @@ pub(crate) fn bar(part: i64, longest: i64) -> Markup {
     ))
 }
 
+/// A bar of how much of a whole was refused, as hot as the map's cells. What is not nothing can be seen.
+pub(crate) fn heat(part: i64, whole: i64) -> Markup {
+    let share = if whole > 0 { (part.saturating_mul(100) / whole).clamp(i64::from(part > 0), 100) } else { 0 };
+    Markup(format!(
+        "<svg class=\"meter heat-bar\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect width=\"{share}\" height=\"6\"/></svg>"
+    ))
+}
+
 /// A bar that is filled by `part` of `whole`.
 pub(crate) fn meter(part: i64, whole: i64) -> Markup {
     let share = if whole > 0 { (part.saturating_mul(100) / whole).clamp(0, 100) } else { 0 };

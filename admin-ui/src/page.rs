@@ -148,6 +148,10 @@ impl Page {
         markup::meter(part.whole(), whole.whole())
     }
 
+    pub(crate) fn heat(&self, part: impl Whole, whole: impl Whole) -> Markup {
+        markup::heat(part.whole(), whole.whole())
+    }
+
     pub(crate) fn bar(&self, part: impl Whole, longest: impl Whole) -> Markup {
         markup::bar(part.whole(), longest.whole())
     }

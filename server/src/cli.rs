@@ -48,6 +48,9 @@ struct Arguments {
     /// Print JSON instead of text for people.
     #[arg(long, global = true)]
     json: bool,
+    /// Serve the demonstration: short for `serve --demo`.
+    #[arg(long)]
+    demo: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -111,6 +114,7 @@ fn run_with(server: Server, arguments: impl IntoIterator<Item = OsString>) -> Ex
     let about = format!("The MCP server `{}`.", server.name());
     let without_demo = server.demo().is_none();
     let command = Arguments::command().about(about);
+    let command = command.mut_arg("demo", |demo| demo.hide(without_demo));
     let command = command.mut_subcommand("serve", |serve| serve.mut_arg("demo", |demo| demo.hide(without_demo)));
     let mut whole = command.clone();
     let mut arguments = arguments.into_iter().peekable();
@@ -133,8 +137,12 @@ fn run_with(server: Server, arguments: impl IntoIterator<Item = OsString>) -> Ex
 }
 
 fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
-    let Arguments { config, data, database_url, json, command } = arguments;
-    let command = command.unwrap_or_else(|| Command::Serve(serve::Serve::default()));
+    let Arguments { config, data, database_url, json, demo, command } = arguments;
+    let command = match command {
+        None => Command::Serve(serve::Serve::by_default(demo)),
+        Some(_) if demo => anyhow::bail!("--demo stands alone, or behind `serve`"),
+        Some(command) => command,
+    };
     let bind: Option<SocketAddr> = match &command {
         Command::Serve(serve) => serve.bind,
         _ => None,

@@ -17,5 +17,9 @@ pub(crate) fn router(house: &House, settings: &Settings) -> Router {
         live,
         clock: house.clock.clone(),
         settings: settings.shown(),
+        metrics: match settings.metrics_address() {
+            Ok(Some(address)) => format!("http://{address}/metrics"),
+            _ => "/metrics".to_owned(),
+        },
     })
 }

@@ -139,7 +139,7 @@ impl Server {
         self
     }
 
-    /// What `serve --demo` adds to the server: tools to try it with.
+    /// What `--demo` adds to the server: tools to try it with, or callers to watch.
     pub fn with_demo(mut self, demo: fn(Self) -> Self) -> Self {
         self.demo = Some(demo);
         self

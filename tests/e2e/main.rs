@@ -8,6 +8,7 @@ mod callers;
 mod command_line;
 mod concurrency;
 mod connections;
+mod demo;
 mod draining;
 mod flooding;
 mod hostile;

@@ -27,8 +27,23 @@ impl ServerProcess {
     /// # Panics
     /// When it has not said within ten seconds where it listens.
     pub async fn start(program: &Path, database: &Database, data: &Path, settings: &[(&str, &str)]) -> Self {
+        Self::start_with(program, database, data, &[], settings).await
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Panics
+    /// When it has not said within ten seconds where it listens.
+    pub async fn start_with(
+        program: &Path,
+        database: &Database,
+        data: &Path,
+        arguments: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(program);
         command.arg("--data").arg(data).args(["--database-url", &database.url(), "serve", "--bind", "127.0.0.1:0"]);
+        command.args(arguments);
         // Where `.env` is looked for.
         command.current_dir(data).env("SLUICEGATE_LOG_FORMAT", "json");
         for (name, value) in settings {

@@ -243,11 +243,14 @@ pub(crate) async fn detail(
     let keys = panel.control.keys().list(actor, &reference, Some(&reference_agent), &PageRequest::first(100)).await?;
     let registered = panel.control.tools().list(actor, &PageRequest::first(PageRequest::MAX)).await?.items;
     let tools = tools.into_iter().filter_map(|ToolUsage { tool, counts }| Some(ToolRow { tool: tool?, counts }));
+    let mut tools: Vec<_> = tools.collect();
+    // What brings people here comes first.
+    tools.sort_by_key(|row| std::cmp::Reverse((row.counts.throttled, row.counts.calls)));
     let p = visitor.page("agents");
     show(&Detail {
         chart: Chart::of_calls(&p, &series, range.grain()),
         runaway: runaways(&panel, &visitor).await?.contains(&agent.id),
-        tools: tools.collect(),
+        tools,
         keys: keys.items,
         p,
         tenant,

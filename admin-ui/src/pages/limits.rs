@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
+use futures::future::try_join_all;
 use http::StatusCode;
 use serde::Deserialize;
 use sluicegate_control::{
@@ -38,7 +39,34 @@ pub(crate) struct GridQuery {
 /// A tool with what holds for it, by scope.
 struct GridRow {
     tool: String,
-    cells: Vec<Vec<ExplainedLimit>>,
+    cells: Vec<GridCell>,
+}
+
+/// What holds in one scope.
+struct GridCell {
+    limits: Vec<ExplainedLimit>,
+    /// Over how many rows it goes; none where the cell above says the same.
+    rows: usize,
+}
+
+impl GridCell {
+    fn is_like(&self, other: &Self) -> bool {
+        let same = |(one, two): (&ExplainedLimit, &ExplainedLimit)| {
+            (&one.kind, &one.text, &one.mode, &one.source) == (&two.kind, &two.text, &two.mode, &two.source)
+        };
+        self.limits.len() == other.limits.len() && self.limits.iter().zip(&other.limits).all(same)
+    }
+}
+
+/// Says once what is the same for every tool.
+fn join_cells(rows: &mut [GridRow]) {
+    for scope in 1..SCOPES.len() {
+        let Some((first, rest)) = rows.split_first_mut() else { return };
+        if rest.iter().all(|row| row.cells[scope].is_like(&first.cells[scope])) {
+            first.cells[scope].rows = rest.len() + 1;
+            rest.iter_mut().for_each(|row| row.cells[scope].rows = 0);
+        }
+    }
 }
 
 /// The columns of the grid.
@@ -161,9 +189,9 @@ pub(crate) async fn grid(
     }
     let mut rows = Vec::new();
     if let (Some(tenant), Some(agent)) = (&tenant, &agent) {
-        for tool in &tools {
-            rows.extend(row(&panel, &visitor, tenant, agent, &tool.definition.name).await?);
-        }
+        let asked = tools.iter().map(|tool| row(&panel, &visitor, tenant, agent, &tool.definition.name));
+        rows.extend(try_join_all(asked).await?.into_iter().flatten());
+        join_cells(&mut rows);
     }
     let filter = tenant.as_ref().map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(TenantRef::Id(tenant.id)));
     let found = panel.control.limits().list(actor, &filter, &page_request(query.after.as_deref())?).await?;
@@ -188,10 +216,10 @@ async fn row(
         Err(ControlError::NotFound { .. } | ControlError::UnknownTool { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut cells: Vec<Vec<ExplainedLimit>> = SCOPES.iter().map(|_| Vec::new()).collect();
+    let mut cells: Vec<_> = SCOPES.iter().map(|_| GridCell { limits: Vec::new(), rows: 1 }).collect();
     for limit in explanation.limits {
         if let Some(at) = SCOPES.iter().position(|scope| *scope == limit.scope) {
-            cells[at].push(limit);
+            cells[at].limits.push(limit);
         }
     }
     Ok(Some(GridRow { tool: tool.to_owned(), cells }))

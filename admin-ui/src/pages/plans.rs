@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
-use sluicegate_control::{ControlError, LimitFilter, PageRequest, Plan, PlanRef, Tool};
+use sluicegate_control::{ControlError, LimitFilter, PageRequest, Plan, PlanRef, Tenant, Tool};
 
 use crate::Shared;
 use crate::fault::Fault;
@@ -80,6 +80,9 @@ struct Detail {
     p: Page,
     plan: Plan,
     limits: Vec<SetLimit>,
+    tenants: Vec<Tenant>,
+    /// Whether there are more tenants than are listed.
+    more_tenants: bool,
     tools: Vec<Tool>,
     errors: Errors,
 }
@@ -92,7 +95,10 @@ impl Detail {
         let limits = panel.control.limits().list(&visitor.actor, &filter, &all).await?;
         let limits = named(panel, visitor, limits.items).await?;
         let tools = panel.control.tools().list(&visitor.actor, &all).await?.items;
-        Ok(Self { p: visitor.page("plans"), plan, limits, tools, errors: Errors::default() })
+        let on_plan = panel.control.tenants().on_plan(&visitor.actor, plan.id, &PageRequest::default()).await?;
+        let (tenants, more_tenants) = (on_plan.items, on_plan.next.is_some());
+        let (p, errors) = (visitor.page("plans"), Errors::default());
+        Ok(Self { p, plan, limits, tenants, more_tenants, tools, errors })
     }
 }
 

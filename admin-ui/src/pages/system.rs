@@ -18,6 +18,7 @@ struct System<'a> {
     migrations: MigrationStatus,
     instances: Vec<Instance>,
     settings: &'a [(String, String)],
+    metrics: &'a str,
 }
 
 /// `GET /admin/system`
@@ -28,5 +29,6 @@ pub(crate) async fn system(State(panel): State<Shared>, visitor: Visitor) -> Res
     let migrations = panel.control.migration_status().await?;
     let health = panel.live.health();
     let instances = panel.control.instances().list(&visitor.actor).await?;
-    show(&System { p: visitor.page("system"), health, migrations, instances, settings: &panel.settings })
+    let (settings, metrics) = (&panel.settings, &panel.metrics);
+    show(&System { p: visitor.page("system"), health, migrations, instances, settings, metrics })
 }

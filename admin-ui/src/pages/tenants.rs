@@ -5,15 +5,15 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use sluicegate_control::{
-    ControlError, PageRequest, Period, Plan, PlanRef, RefusalStyle, Status, Tenant, TenantFilter, TenantRef,
-    TenantSettings, ToolGlob, ToolGlobError, UsageRange,
+    ControlError, PageRequest, Period, Plan, PlanRef, RefusalStyle, Status, Tenant, TenantFilter, TenantOrder,
+    TenantRef, TenantSettings, ToolGlob, ToolGlobError, UsageRange,
 };
 
 use crate::Shared;
 use crate::fault::Fault;
 use crate::form::{Errors, Posted};
 use crate::page::Page;
-use crate::pages::{next_link, page_request};
+use crate::pages::{link, next_link, page_request};
 use crate::visit::{Visitor, show, show_again};
 
 mod tabs;
@@ -26,6 +26,9 @@ pub(crate) struct ListQuery {
     search: String,
     #[serde(default)]
     status: String,
+    /// `newest`, or nothing for the order of slugs.
+    #[serde(default)]
+    order: String,
     after: Option<String>,
 }
 
@@ -42,6 +45,7 @@ struct List {
     p: Page,
     search: String,
     status: String,
+    order: TenantOrder,
     filtered: bool,
     tenants: Vec<TenantRow>,
     next: Option<String>,
@@ -59,7 +63,8 @@ pub(crate) async fn list(
         _ => None,
     };
     let search = query.search.trim();
-    let filter = TenantFilter { status, search: Some(search.to_owned()).filter(|search| !search.is_empty()) };
+    let order = if query.order == NEWEST { TenantOrder::Newest } else { TenantOrder::Slug };
+    let filter = TenantFilter { order, status, search: Some(search.to_owned()).filter(|search| !search.is_empty()) };
     let found = panel.control.tenants().list(&visitor.actor, &filter, &page_request(query.after.as_deref())?).await?;
     let ids: Vec<_> = found.items.iter().map(|tenant| tenant.id).collect();
     let day = UsageRange::last(Period::Day, panel.clock.now_ms());
@@ -72,10 +77,36 @@ pub(crate) async fn list(
         p: visitor.page("tenants"),
         filtered: !search.is_empty() || status.is_some(),
         tenants: tenants.collect(),
-        next: next_link("/admin/tenants", &[("search", search), ("status", &query.status)], found.next.as_ref()),
+        next: next_link(
+            "/admin/tenants",
+            &[("search", search), ("status", &query.status), ("order", order_word(order))],
+            found.next.as_ref(),
+        ),
         search: search.to_owned(),
         status: query.status,
+        order,
     })
+}
+
+/// The word for a list that begins with what was created last.
+const NEWEST: &str = "newest";
+
+const fn order_word(order: TenantOrder) -> &'static str {
+    match order {
+        TenantOrder::Slug => "",
+        TenantOrder::Newest => NEWEST,
+    }
+}
+
+impl List {
+    fn is_newest_first(&self) -> bool {
+        self.order == TenantOrder::Newest
+    }
+
+    /// The same list in another order, from its beginning.
+    fn order_link(&self, order: &'static str) -> String {
+        link("/admin/tenants", &[("search", &self.search), ("status", &self.status), ("order", order)])
+    }
 }
 
 #[derive(Template)]

@@ -93,7 +93,7 @@ impl Map {
         Some(link("/admin/throttling/cell", &query))
     }
 
-    /// How hot a cell is, 0 to 8: on a logarithmic scale for counts, where one flood must not wash out the rest.
+    /// How hot a cell is, 0 to 8: for counts by their cube roots, so that one flood does not wash out the rest.
     fn level(&self, cell: &ThrottleCell) -> i64 {
         if cell.refusals <= 0 {
             return 0;
@@ -101,8 +101,13 @@ impl Map {
         if self.by_share() {
             return (cell.refusals * 8 / cell.calls.max(1)).clamp(1, 8);
         }
-        let height = |refusals: i64| (refusals as f64 + 1.0).ln();
-        ((height(cell.refusals) / height(self.hottest.max(1)) * 8.0).ceil() as i64).clamp(1, 8)
+        let share = cell.refusals as f64 / self.hottest.max(1) as f64;
+        ((share.cbrt() * 8.0).ceil() as i64).clamp(1, 8)
+    }
+
+    /// What the coldest and the hottest colour stand for.
+    fn scale(&self) -> (String, String) {
+        if self.by_share() { ("0%".to_owned(), "100%".to_owned()) } else { ("1".to_owned(), self.p.num(self.hottest)) }
     }
 
     fn tool_name<'t>(&self, column: &'t ToolColumn) -> &'t str {

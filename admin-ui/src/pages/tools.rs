@@ -43,8 +43,12 @@ fn declared(tool: &Tool) -> String {
             .join(", "),
         other => other.to_string(),
     };
-    let shown = limits.iter().filter(|(_, value)| {
-        !(value.is_null() || value.as_array().is_some_and(Vec::is_empty) || value.as_str().is_some_and(str::is_empty))
+    let shown = limits.iter().filter(|(name, value)| {
+        // A call that costs one is an ordinary call.
+        !(*name == "cost" && **value == 1
+            || value.is_null()
+            || value.as_array().is_some_and(Vec::is_empty)
+            || value.as_str().is_some_and(str::is_empty))
     });
     let words = shown.map(|(name, value)| match name.as_str() {
         "rate_limit" => text(value),

@@ -67,6 +67,7 @@ impl House {
             live: Arc::new(Elsewhere),
             clock: clock.clone().into(),
             settings: vec![("bind".to_owned(), "127.0.0.1:8080".to_owned())],
+            metrics: "/metrics".to_owned(),
         });
         Self { router, control, clock, root: Actor::cli("root"), _folder: folder }
     }

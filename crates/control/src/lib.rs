@@ -138,7 +138,7 @@ pub use plans::{Plan, PlanRef, Plans};
 pub use policy::{AgentPolicy, PlanPolicy, Policy, PolicyDelta, Revision, TenantPolicy, Tombstone};
 pub use sluicegate_limits::{Algorithm, Mode, Per};
 pub use status::Status;
-pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantRef, TenantSettings, TenantUpdate, Tenants};
+pub use tenants::{RefusalStyle, Tenant, TenantFilter, TenantOrder, TenantRef, TenantSettings, TenantUpdate, Tenants};
 pub use tool_glob::{ToolGlob, ToolGlobError};
 pub use tools::{Tool, ToolDefinition, ToolSwitch, Tools};
 pub use transfer::{

@@ -101,7 +101,7 @@ pub struct LimitUsage {
 }
 
 /// Where a limit comes from.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum ExplainedSource {
     /// The tool's attribute.

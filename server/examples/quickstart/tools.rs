@@ -48,7 +48,7 @@ impl Reports {
 }
 
 /// Makes two tenants that each have an agent `u-42`, and prints how to see their limits.
-async fn greet(ready: Ready) -> Result<(), BoxError> {
+pub(crate) async fn greet(ready: Ready) -> Result<(), BoxError> {
     let acme = key_for(&ready.control, "acme").await?;
     let globex = key_for(&ready.control, "globex").await?;
     let (endpoint, data) = (&ready.endpoint, ready.data.display());
@@ -96,7 +96,7 @@ async fn key_for(control: &Control, tenant: &str) -> Result<String, ControlError
     Ok(minted.key.expose().to_owned())
 }
 
-fn unless_taken<T>(made: Result<T, ControlError>) -> Result<(), ControlError> {
+pub(crate) fn unless_taken<T>(made: Result<T, ControlError>) -> Result<(), ControlError> {
     match made {
         Ok(_) | Err(ControlError::Conflict(_)) => Ok(()),
         Err(error) => Err(error),

@@ -53,7 +53,7 @@ async fn list_tenants(
     Query(query): Query<TenantsQuery>,
 ) -> Result<Json<Listing<Tenant>>, Problem> {
     let page = page(query.cursor.as_deref(), query.limit)?;
-    let filter = TenantFilter { status: query.status, search: query.search };
+    let filter = TenantFilter { status: query.status, search: query.search, ..TenantFilter::default() };
     Ok(Json(api.control.tenants().list(&actor, &filter, &page).await?.into()))
 }
 

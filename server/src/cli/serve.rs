@@ -22,7 +22,7 @@ pub(crate) struct Serve {
     /// Serve one caller on standard input and output; its API key is in SLUICEGATE_API_KEY.
     #[arg(long, conflicts_with = "bind")]
     stdio: bool,
-    /// Serve tools to try the server with, for two tenants that are made if they do not exist.
+    /// Serve the demonstration: tools to try the server with, and tenants that are made if they do not exist.
     #[arg(long)]
     demo: bool,
     /// Do not bring the database up to date; refuse to start when it is not.
@@ -31,6 +31,11 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
+    /// What is done without a command.
+    pub(crate) fn by_default(demo: bool) -> Self {
+        Self { demo, ..Self::default() }
+    }
+
     pub(crate) async fn run(self, server: Server, settings: &Settings) -> anyhow::Result<()> {
         let server = match server.demo() {
             Some(demo) if self.demo => demo(server),

@@ -107,8 +107,15 @@ pub struct CompatibilityEntry {
 }
 
 /// A length of time as people write it: `500ms`, `10s`, `5min`, `1h`, `1d`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
+
+impl fmt::Debug for Span {
+    /// As it is written, for whoever looks at settings.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&humantime::format_duration(self.0), f)
+    }
+}
 
 impl FromStr for Span {
     type Err = String;

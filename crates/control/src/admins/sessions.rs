@@ -135,8 +135,8 @@ impl Sessions<'_> {
         Ok(created > 0)
     }
 
-    /// Saves what a session holds, its idle end included but not its fixed one; begins it when there is none with this
-    /// secret.
+    /// Saves what a session holds, its idle end included but not its fixed one. One that was ended stays ended, whoever
+    /// still writes to it.
     ///
     /// # Errors
     /// `Database`.
@@ -151,12 +151,8 @@ impl Sessions<'_> {
             state.idle_ends_at,
         ];
         let mut tx = self.control.db().write().await?;
-        let saved = tx.execute(SAVE, values).await?;
-        tx.commit().await?;
-        if saved == 0 {
-            self.create(secret, state).await?;
-        }
-        Ok(())
+        tx.execute(SAVE, values).await?;
+        Ok(tx.commit().await?)
     }
 
     /// What a session holds; nothing when it has ended, or when its user is suspended or gone.

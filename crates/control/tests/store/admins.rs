@@ -197,6 +197,8 @@ on_both! {
         assert_eq!(kind(&sessions.revoke(&local, of_root).await), "not found");
         sessions.revoke(&local, own[0].id).await.unwrap();
         sessions.revoke(&viewer.actor(), own[1].id).await.unwrap();
+        sessions.save("v", &state(Some(&viewer))).await.unwrap();
+        assert!(sessions.load("v").await.unwrap().is_none(), "whoever still writes to it does not begin it again");
         assert!(sessions.list(&root.actor(), viewer.id).await.unwrap().is_empty());
         assert!(sessions.load("r").await.unwrap().is_some());
         store.control.users().suspend(&root.actor(), &viewer.id.into()).await.unwrap();

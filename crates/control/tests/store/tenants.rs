@@ -1,6 +1,6 @@
 use sluicegate_control::{
-    Actor, ControlError, JsonText, PageRequest, Reach, RefusalStyle, Role, Status, TenantFilter, TenantSettings,
-    TenantUpdate, Tombstone,
+    Actor, ControlError, JsonText, PageRequest, Reach, RefusalStyle, Role, Status, TenantFilter, TenantOrder,
+    TenantSettings, TenantUpdate, Tombstone,
 };
 
 use crate::harness::{START, kind, on_both};
@@ -163,13 +163,47 @@ on_both! {
         assert_eq!(sizes, [2, 2, 2]);
     }
 
+    async fn tenants_are_listed_with_the_newest_first_a_page_at_a_time(store: &Store) {
+        for slug in ["b", "c", "a"] {
+            store.tenant(slug).await;
+            store.clock.advance(std::time::Duration::from_millis(1));
+        }
+        let newest = TenantFilter { order: TenantOrder::Newest, ..TenantFilter::default() };
+        let tenants = store.control.tenants();
+        let first = tenants.list(&store.root, &newest, &PageRequest::first(2)).await.unwrap();
+        let rest = PageRequest { after: first.next, limit: 2 };
+        let rest = tenants.list(&store.root, &newest, &rest).await.unwrap();
+        let slugs: Vec<_> = first.items.iter().chain(&rest.items).map(|tenant| tenant.slug.as_str()).collect();
+        assert_eq!(slugs, ["a", "c", "b"]);
+        assert!(rest.next.is_none());
+    }
+
+    async fn the_tenants_on_a_plan_are_listed_to_whoever_may_see_them(store: &Store) {
+        let plan = store.control.plans().create(&store.root, "pro", "").await.unwrap().id;
+        for slug in ["b", "a", "c"] {
+            store.tenant(slug).await;
+        }
+        let tenants = store.control.tenants();
+        for slug in ["b", "a"] {
+            tenants.assign_plan(&store.root, &slug.into(), Some(&"pro".into())).await.unwrap();
+        }
+        let on_plan = async |actor: &Actor| {
+            let found = tenants.on_plan(actor, plan, &PageRequest::default()).await.unwrap();
+            found.items.into_iter().map(|tenant| tenant.slug).collect::<Vec<_>>()
+        };
+        assert_eq!(on_plan(&store.root).await, ["a", "b"]);
+        let b = tenants.get(&store.root, &"b".into()).await.unwrap().id;
+        let confined = Actor::user("bob", Role::Viewer, Reach::Tenant(b));
+        assert_eq!(on_plan(&confined).await, ["b"]);
+    }
+
     async fn a_list_can_be_narrowed_by_status_and_by_text(store: &Store) {
         for (slug, name) in [("acme", "Acme 100%"), ("globex", "Globex_Corp"), ("initech", "INITECH Übung")] {
             store.control.tenants().create(&store.root, slug, name).await.unwrap();
         }
         store.control.tenants().suspend(&store.root, &"globex".into()).await.unwrap();
         let list = async |status: Option<Status>, search: Option<&str>| {
-            let filter = TenantFilter { status, search: search.map(str::to_owned) };
+            let filter = TenantFilter { status, search: search.map(str::to_owned), ..TenantFilter::default() };
             let page = PageRequest::default();
             let read = store.control.tenants().list(&store.root, &filter, &page).await;
             read.unwrap().items.into_iter().map(|t| t.slug).collect::<Vec<_>>()
