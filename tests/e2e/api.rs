@@ -3,6 +3,7 @@
 mod conventions;
 mod journeys;
 mod roles;
+mod sessions;
 
 use http::Method;
 use serde_json::Value;

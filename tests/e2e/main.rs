@@ -29,4 +29,5 @@ mod stub_servers;
 mod throttling;
 mod tools;
 mod usage;
+mod webhooks;
 mod wording;

@@ -11,6 +11,7 @@ use sluicegate_mcp::ToolIndex;
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::gate::escalation::Heeded;
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
@@ -49,6 +50,8 @@ pub(crate) struct CallLimits {
     pub(crate) policy_field: Option<HeaderValue>,
     /// Where the caller's calls of it are counted; found at the first.
     pub(crate) series: OnceLock<Arc<Series>>,
+    /// What the caller has made of the waits that it was told.
+    pub(crate) heeded: Heeded,
 }
 
 impl CallerPolicy {
@@ -141,7 +144,8 @@ impl CallLimits {
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
         let (series, counters) = (OnceLock::new(), OnceLock::new());
-        Self { rules, tool, tool_index, asked, series, counters, deadline, names, policy_field }
+        let heeded = Heeded::default();
+        Self { rules, tool, tool_index, asked, series, counters, deadline, names, policy_field, heeded }
     }
 
     /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.
