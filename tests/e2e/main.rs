@@ -1,5 +1,6 @@
 //! What callers and operators see, from outside, on both databases.
 
+mod agreement;
 mod api;
 mod asking;
 mod authentication;
@@ -10,6 +11,7 @@ mod concurrency;
 mod connections;
 mod draining;
 mod hostile;
+mod lifecycle;
 mod mcp_clients;
 mod metrics;
 mod observing;
@@ -20,6 +22,7 @@ mod proxies;
 mod reload;
 mod repeated;
 mod rmcp_handlers;
+mod secrets;
 mod sessions;
 mod settings_files;
 mod several_servers;
