@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use http::Method;
 use rand::Rng as _;
+use sluicegate_control::WallClock;
 use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
 use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
+use super::escalation::Escalation;
 use super::streams::StreamPermit;
 use super::ticket::Ticket;
 use super::{Arrived, Trip};
@@ -33,6 +35,8 @@ pub(crate) struct Admission {
     /// The limiter's ids of the registry's tools, by index.
     tools: Box<[ToolId]>,
     jitter: bool,
+    escalation: Option<Escalation>,
+    clock: WallClock,
     telemetry: Arc<Telemetry>,
 }
 
@@ -48,10 +52,12 @@ impl Admission {
         policy: Arc<PolicyStore>,
         registry: Arc<Registry>,
         jitter: bool,
+        escalation: Option<Escalation>,
+        clock: WallClock,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
-        Self { limiter, policy, registry, tools, jitter, telemetry }
+        Self { limiter, policy, registry, tools, jitter, escalation, clock, telemetry }
     }
 
     /// What the policy in force means for this caller: remembered until the policy changes.
@@ -113,6 +119,10 @@ impl Admission {
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
         let wait = refusal.wait().map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
+        let wait = wait.map(|wait| match self.escalation {
+            None => wait,
+            Some(escalation) => escalation.wait(wait, &limits.heeded, self.clock.now_ms(), rand::rng().next_u64()),
+        });
         let words = limits.words(refusal.rule());
         let nearest = words.name.as_ref().zip(wait).map(|(name, wait)| Nearest {
             name: Arc::clone(name),

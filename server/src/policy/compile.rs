@@ -11,6 +11,7 @@ use sluicegate_mcp::ToolIndex;
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::gate::escalation::Heeded;
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
@@ -50,6 +51,8 @@ pub(crate) struct CallLimits {
     pub(crate) policy_field: Option<HeaderValue>,
     /// Where the caller's calls of it are counted; found at the first.
     pub(crate) series: OnceLock<Arc<Series>>,
+    /// What the caller has made of the waits that it was told.
+    pub(crate) heeded: Heeded,
 }
 
 /// A rule in words, written once per policy.
@@ -162,6 +165,7 @@ impl CallLimits {
             rates: rates_in_words,
             caps: caps_in_words,
             policy_field,
+            heeded: Heeded::default(),
         }
     }
 
