@@ -21,6 +21,7 @@ mod markup;
 mod page;
 mod pages;
 mod same_origin;
+pub mod session;
 mod sessions;
 mod visit;
 
@@ -130,6 +131,8 @@ fn of_the_server() -> Router<Shared> {
         .route("/admin/alerts", get(alerts::list).post(alerts::create))
         .route("/admin/alerts/{rule}/delete", post(alerts::delete))
         .route("/admin/alerts/{rule}/switch", post(alerts::switch))
+        .route("/admin/alerts/{rule}/rotate", post(alerts::rotate))
+        .route("/admin/alerts/{rule}/test", post(alerts::test))
         .route("/admin/system", get(system::system))
 }
 

@@ -21,7 +21,9 @@ pub(crate) async fn require(request: Request, next: Next) -> Response {
     Fault::ForeignForm.into_response()
 }
 
-fn comes_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
+/// Whether the browser that sent a request says that a page of this server has made it.
+#[must_use]
+pub fn comes_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == "same-origin" || site == "none";
     }

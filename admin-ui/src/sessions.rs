@@ -36,10 +36,14 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    pub(crate) const fn new(control: Control, clock: WallClock) -> Self {
+        Self { control, clock }
+    }
+
     /// The layer that reads and writes the cookie. The server decides when a session ends, so the cookie itself lasts as
     /// long as the browser is open.
     pub(crate) fn layer(control: Control, clock: WallClock) -> SessionManagerLayer<Self> {
-        SessionManagerLayer::new(Self { control, clock })
+        SessionManagerLayer::new(Self::new(control, clock))
             .with_name(COOKIE)
             .with_path("/")
             .with_secure(true)

@@ -24,7 +24,6 @@ mod about;
 mod agents;
 mod alerts;
 mod audit;
-mod bearer;
 mod document;
 mod events;
 mod keys;
@@ -41,6 +40,7 @@ mod tools;
 mod transfer;
 mod usage;
 mod versions;
+mod who;
 
 use problem::{Kind, Problem};
 use replay::Replays;
@@ -53,6 +53,8 @@ pub(crate) struct Api {
     live: Arc<dyn LiveView>,
     clock: WallClock,
     replays: Replays,
+    /// Whether sessions of the panel let somebody in.
+    sessions: bool,
     /// Ends streams.
     draining: CancellationToken,
 }
@@ -62,13 +64,14 @@ impl Api {
         control: Control,
         live: Arc<dyn LiveView>,
         clock: WallClock,
+        sessions: bool,
         draining: CancellationToken,
     ) -> Self {
-        Self { control, live, clock, replays: Replays::new(), draining }
+        Self { control, live, clock, replays: Replays::new(), sessions, draining }
     }
 }
 
-/// The routes for whoever has an admin token.
+/// The routes for whoever has an admin token or a session of the panel.
 fn guarded() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .merge(tenants::router())
@@ -105,7 +108,7 @@ pub(crate) fn router(api: Api) -> Router {
     let (open, _) = open().split_for_parts();
     let guarded = guarded
         .route_layer(from_fn_with_state(api.clone(), replay::replay))
-        .route_layer(from_fn_with_state(api.clone(), bearer::authenticate));
+        .route_layer(from_fn_with_state(api.clone(), who::authenticate));
     let v1 = open.merge(guarded).fallback(nothing).with_state(api);
     let api = Router::new()
         .nest("/api/v1", v1)

@@ -21,6 +21,7 @@ pub(crate) mod admit;
 pub(crate) mod authenticate;
 mod dispatch;
 pub(crate) mod edge;
+pub(crate) mod escalation;
 pub(crate) mod proxies;
 pub(crate) mod request_id;
 mod respond;

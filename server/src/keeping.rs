@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_control::{
-    Actor, AlertNotice, Control, ControlError, EventKind, Instance, LiveView as _, NewEvent, Signals,
-};
+use sluicegate_control::{Actor, Alert, Control, ControlError, EventKind, Instance, LiveView as _, NewEvent, Signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::live_view::Live;
@@ -68,9 +66,9 @@ impl Keeping {
                 engine_degraded: health.engine.degraded,
                 open_breakers: Vec::new(),
             };
-            let notices = self.control.alerts().evaluate(&self.actor, &signals).await?;
-            if !notices.is_empty() {
-                let events: Vec<_> = notices.iter().map(event).collect();
+            let changed = self.control.alerts().evaluate(&self.actor, &signals).await?;
+            if !changed.is_empty() {
+                let events: Vec<_> = changed.iter().map(event).collect();
                 self.control.events().record(&self.actor, &events).await?;
             }
         }
@@ -83,8 +81,7 @@ impl Keeping {
 }
 
 /// An alert that has begun or ended, as an event.
-fn event(notice: &AlertNotice) -> NewEvent {
-    let alert = &notice.alert;
+fn event(alert: &Alert) -> NewEvent {
     let (reason, at) = match alert.ended_at {
         None => ("alert_began", alert.began_at),
         Some(ended_at) => ("alert_ended", ended_at),

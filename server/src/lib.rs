@@ -88,6 +88,7 @@ mod settings;
 mod site;
 mod telemetry;
 mod usage;
+mod webhooks;
 
 #[doc(hidden)]
 pub mod __private;

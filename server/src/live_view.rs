@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use sluicegate_control::{
-    Actor, Answer, ControlError, EngineHealth, Explanation, Health, LiveView, PolicyHealth, Question, Revision,
+    Actor, AlertRuleId, Answer, ControlError, EngineHealth, Explanation, Health, LiveView, PolicyHealth, Question,
+    Revision, WebhookAnswer,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::policy::explain::Explainer;
 use crate::usage::Usage;
+use crate::webhooks::Webhooks;
 
 /// What is asked for it.
 pub(crate) struct Live {
     pub(crate) explainer: Arc<Explainer>,
     pub(crate) usage: Arc<Usage>,
+    pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) draining: CancellationToken,
     /// When the server started, in epoch milliseconds.
     pub(crate) started_at: i64,
@@ -44,5 +47,13 @@ impl LiveView for Live {
             policy: PolicyHealth { revision, loaded_at, error: policy.failure() },
             usage: self.usage.health(),
         }
+    }
+
+    fn test_webhook<'a>(
+        &'a self,
+        actor: &'a Actor,
+        rule: AlertRuleId,
+    ) -> Answer<'a, Result<WebhookAnswer, ControlError>> {
+        Box::pin(self.webhooks.test(actor, rule))
     }
 }

@@ -1,18 +1,15 @@
 //! One record for every request, whether it was served or refused: counted in [`Usage`], and logged.
 //!
 //! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
-//! floods: the first, then every 1 000th, with the count.
+//! floods ([`Flood`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use moka::sync::Cache;
 use sluicegate_limits::RuleSet;
 use sluicegate_mcp::Outcome;
 
-use crate::caller::Caller;
 use crate::gate::Trip;
 use crate::gate::authenticate::Principal;
 use crate::policy::compile::CallLimits;
@@ -21,11 +18,9 @@ use crate::refusal::Refusal;
 use crate::telemetry::Telemetry;
 use crate::usage::{Series, Usage};
 
-/// How many refusals of one agent there are for one line in the log, after the first.
-const SAMPLE: u64 = 1_000;
-/// An agent that was not refused for so long starts with a line again.
-const CALM: Duration = Duration::from_secs(60);
-const MOST_AGENTS: u64 = 10_000;
+mod flood;
+
+pub(crate) use flood::Flood;
 
 /// A request that was served to its end, the response body included.
 pub(crate) struct Served<'a> {
@@ -47,13 +42,11 @@ pub(crate) struct Served<'a> {
 pub(crate) struct Meter {
     usage: Arc<Usage>,
     telemetry: Arc<Telemetry>,
-    refusals: Cache<Caller, Arc<AtomicU64>>,
 }
 
 impl Meter {
     pub(crate) fn new(usage: Arc<Usage>, telemetry: Arc<Telemetry>) -> Self {
-        let refusals = Cache::builder().max_capacity(MOST_AGENTS).time_to_idle(CALM).build();
-        Self { usage, telemetry, refusals }
+        Self { usage, telemetry }
     }
 
     /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
@@ -95,16 +88,14 @@ impl Meter {
         let request_id = &*trip.request_id;
         let client = trip.client.map(tracing::field::display);
         self.telemetry.refused(refusal, who.map(|(principal, limits)| (&principal.caller, limits)));
-        let called = who.and_then(|(_, limits)| limits.tool.as_deref());
-        self.usage.refused(who.map(|(principal, _)| principal.who).unwrap_or_default(), called, refusal, request_id);
-        let Some((Principal { caller, .. }, _)) = who else {
+        let Some((principal, limits)) = who else {
+            self.usage.refused(&self.usage.series(Who::default(), None), Who::default(), refusal, request_id);
             tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused");
             return;
         };
-        let count = self.refusals.get_with_by_ref(caller, Arc::default).fetch_add(1, Ordering::Relaxed) + 1;
-        if count != 1 && !count.is_multiple_of(SAMPLE) {
-            return;
-        }
+        self.usage.refused(self.series(principal.who, limits), principal.who, refusal, request_id);
+        let Some(count) = principal.flood.refused(trip.started) else { return };
+        let caller = &principal.caller;
         let (scope, tool) = match refusal {
             Refusal::Throttled(throttled) => (Some(throttled.scope.as_str()), throttled.tool.as_deref()),
             _ => (None, None),

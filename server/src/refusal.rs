@@ -9,6 +9,7 @@ use sluicegate_limits::{RuleSet, Scope, Wait};
 
 pub(crate) mod fields;
 pub(crate) mod http;
+mod json;
 pub(crate) mod report;
 pub(crate) mod stdio;
 pub(crate) mod style;
@@ -69,7 +70,7 @@ pub(crate) struct Throttled {
     /// The tool that was called; `None` for other requests.
     pub(crate) tool: Option<Arc<str>>,
     /// The limit in words: `10 requests / 60s`, `2 concurrent`.
-    pub(crate) limit: String,
+    pub(crate) limit: Arc<str>,
     pub(crate) current_usage: u64,
     pub(crate) remaining: u64,
     /// `None` when waiting does not help.

@@ -205,7 +205,7 @@ impl Server {
         let metrics_address = settings.metrics_address()?;
         let metrics_for = if metrics_address.is_some() { MetricsFor::Nobody } else { MetricsFor::ThisMachine };
         let other = health::router(Arc::clone(health), metrics_for);
-        let other = other.merge(api::router(house.api()));
+        let other = other.merge(api::router(house.api(settings)));
         let other = if settings.panel { other.merge(panel::router(&house, settings)) } else { other };
         let site = Arc::new(Site::new(Arc::clone(&house.gate), other, settings));
         let metrics = match metrics_address {

@@ -139,6 +139,8 @@ settings! {
     rate_limit_error_code: RefusalCode = "auto",
     /// Add a random time, up to a quarter, to the wait that a refused caller is told.
     retry_jitter: bool = "false",
+    /// Tell an agent that keeps coming back too early to wait longer: each such call doubles what it is told, up to this. `0s`: waits are told as they are. What is allowed does not change (docs/limits.md).
+    escalate_waits_to: Span = "0s",
     /// How long a client may keep the list of tools, in milliseconds.
     tools_list_ttl_ms: u64 = "0",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
@@ -163,6 +165,10 @@ settings! {
     keep_events_most: u32 = "100000",
     /// Agents and tools whose usage one process counts apart; beyond, agents are counted with the others of their tenant.
     usage_series: usize = "50000",
+    /// Let webhooks of alert rules be at private, loopback, link-local and other special addresses. Whoever may make a rule can then make this server call whatever it reaches.
+    webhook_private_addresses: bool = "false",
+    /// How long one attempt to call a webhook may take.
+    webhook_timeout: Span = "10s",
     /// Log format: `pretty` or `json`.
     log_format: LogFormat = "pretty",
     /// Log filter in the syntax of tracing's `EnvFilter`.
@@ -243,6 +249,9 @@ impl Settings {
             if length.0.is_zero() {
                 return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
             }
+        }
+        if self.webhook_timeout.0.is_zero() {
+            return Err(SettingsError("webhook_timeout = 0 would let no webhook answer".to_owned()));
         }
         for (name, length) in [
             ("keep_usage_minutes", self.keep_usage_minutes),

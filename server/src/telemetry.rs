@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use sluicegate_control::AttemptOutcome;
 use sluicegate_limits::{Limiter, RuleRef, RuleSet, Scope};
 use sluicegate_mcp::{Outcome, Registry};
 
@@ -51,6 +52,7 @@ const HELP: &[(&str, Kind, &str)] = &[
     ("sluicegate_in_flight", Kind::Gauge, "Concurrency permits held, by the scope of their caps."),
     ("sluicegate_streams", Kind::Gauge, "Streams that are open."),
     ("sluicegate_keys_live", Kind::Gauge, "Limiter states in memory."),
+    ("sluicegate_webhook_attempts_total", Kind::Counter, "Attempts to call webhooks of alert rules, by their result."),
     ("sluicegate_draining", Kind::Gauge, "1 while the server is shutting down."),
 ];
 
@@ -80,6 +82,8 @@ pub(crate) struct Telemetry {
     refused: Box<[(&'static str, Counter)]>,
     /// Reloads of the policy: those that succeeded, those that failed, and settings that made no sense.
     reloads: [Counter; 3],
+    /// Attempts that delivered, that failed, and that were the last.
+    webhooks: [Counter; 3],
     gauges: Gauges,
 }
 
@@ -122,9 +126,12 @@ impl Telemetry {
             let labels = vec![Label::new("reason", *reason)];
             (*reason, recorder.register_counter(&Key::from_parts("sluicegate_refused_total", labels), &METADATA))
         };
-        let reload = |result| {
-            let labels = vec![Label::new("result", result)];
-            recorder.register_counter(&Key::from_parts("sluicegate_policy_reloads_total", labels), &METADATA)
+        let by_result = |name: &'static str| {
+            let recorder = &recorder;
+            move |result: &'static str| {
+                let labels = vec![Label::new("result", result)];
+                recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
+            }
         };
         Self {
             handle: recorder.handle(),
@@ -134,7 +141,8 @@ impl Telemetry {
             latency: latency.collect(),
             labels: Labels::new(series),
             refused: Refusal::REASONS.iter().map(refused).collect(),
-            reloads: ["ok", "failed", "invalid"].map(reload),
+            reloads: ["ok", "failed", "invalid"].map(by_result("sluicegate_policy_reloads_total")),
+            webhooks: ["delivered", "failed", "given_up"].map(by_result("sluicegate_webhook_attempts_total")),
             gauges: Gauges {
                 policy_age: gauge("sluicegate_policy_age_seconds", Vec::new()),
                 engine_degraded: gauge("sluicegate_engine_degraded", Vec::new()),
@@ -207,6 +215,17 @@ impl Telemetry {
         if matches!(limits.asked, Asked::Tool(_) | Asked::UnknownTool) {
             counters.outcome(if throttled.is_some() { CallOutcome::Throttled } else { CallOutcome::Denied }, self);
         }
+    }
+
+    /// A webhook was called.
+    pub(crate) fn webhook(&self, outcome: &AttemptOutcome) {
+        let [delivered, failed, given_up] = &self.webhooks;
+        let counter = match outcome {
+            AttemptOutcome::Delivered => delivered,
+            AttemptOutcome::TryAgain { .. } => failed,
+            AttemptOutcome::GivenUp { .. } => given_up,
+        };
+        counter.increment(1);
     }
 
     fn would_throttle(&self, caller: &Caller, limits: &CallLimits, rules: RuleSet) {

@@ -86,27 +86,25 @@ impl Usage {
         series.admitted(told, || self.clock.now_ms())
     }
 
-    /// Counts a refusal, and keeps it as an event unless the caller floods. `called` is the tool that was asked for.
-    pub(crate) fn refused(&self, who: Who, called: Option<&str>, refusal: &Refusal, request_id: &str) {
+    /// Counts a refusal of a series, and keeps it as an event unless the caller floods.
+    pub(crate) fn refused(&self, series: &Series, who: Who, refusal: &Refusal, request_id: &str) {
         if refusal.comes_after_admission() {
             // Its ticket has counted it.
             return;
         }
         let now_ms = self.clock.now_ms();
-        let (series, kind) = match refusal {
+        let kind = match refusal {
             Refusal::Throttled(throttled) => {
-                let series = self.series(who, throttled.tool.as_deref().or(called));
                 series.throttled(throttled, now_ms);
-                (series, EventKind::Throttled)
+                EventKind::Throttled
             }
             _ => {
-                let series = self.series(who, called);
                 series.denied();
-                (series, EventKind::Denied)
+                EventKind::Denied
             }
         };
         let Some(count) = series.sampled(now_ms) else { return };
-        let event = event(who, &series, kind, refusal, request_id, count, now_ms);
+        let event = event(who, series, kind, refusal, request_id, count, now_ms);
         let mut events = self.events.lock();
         if events.len() < MOST_EVENTS {
             events.push(event);
@@ -150,7 +148,7 @@ fn event(
         tool: series.key().tool.as_deref().map(str::to_owned),
         scope: throttled.map(|throttled| throttled.scope.as_str().to_owned()),
         reason: refusal.reason().to_owned(),
-        detail: throttled.map(|throttled| throttled.limit.clone()).unwrap_or_default(),
+        detail: throttled.map(|throttled| throttled.limit.to_string()).unwrap_or_default(),
         retry_after_ms: wait.map(|wait| i64::try_from(wait.retry_after_ms()).unwrap_or(i64::MAX)),
         request_id: Some(request_id.to_owned()),
         count,

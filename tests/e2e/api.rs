@@ -3,6 +3,8 @@
 mod conventions;
 mod journeys;
 mod roles;
+mod sessions;
+mod statuses;
 
 use http::Method;
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! What callers and operators see, from outside, on both databases.
 
+mod agreement;
 mod api;
 mod asking;
 mod authentication;
@@ -12,6 +13,7 @@ mod demo;
 mod draining;
 mod flooding;
 mod hostile;
+mod lifecycle;
 mod mcp_clients;
 mod metrics;
 mod observing;
@@ -22,6 +24,7 @@ mod proxies;
 mod reload;
 mod repeated;
 mod rmcp_handlers;
+mod secrets;
 mod sessions;
 mod settings_files;
 mod several_servers;
@@ -31,4 +34,5 @@ mod stub_servers;
 mod throttling;
 mod tools;
 mod usage;
+mod webhooks;
 mod wording;

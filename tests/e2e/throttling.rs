@@ -54,6 +54,36 @@ on_both_databases! {
         assert!(export(&client).await.is_ok());
     }
 
+    async fn whoever_ignores_its_waits_is_told_longer_ones_and_is_never_locked_out(database: Database) {
+        let minute = "1min".parse().expect("a length of time");
+        let server = TestServer::start_with(&database, |settings| settings.escalate_waits_to = minute).await;
+        let client = server.client("acme", "u-42").await;
+        let told = |answer: &Answer| {
+            let data = answer.error()["data"].clone();
+            let seconds = data["retry_after_seconds"].as_u64().expect("a number");
+            assert_eq!(answer.header("retry-after"), Some(&*seconds.to_string()));
+            (seconds, data["exact"].as_bool().expect("a truth"))
+        };
+        let (admitted, first) = exhaust(&client, 10).await;
+        assert_eq!((admitted, told(&first)), (5, (12, true)));
+        for _ in 0..10 {
+            assert_eq!(told(&export(&client).await), (12, true), "it may have sent them all at once");
+        }
+        let (seconds, exact) = told(&export(&client).await);
+        assert!((24..=30).contains(&seconds) && !exact, "{seconds}");
+        for _ in 0..5 {
+            let (seconds, exact) = told(&export(&client).await);
+            assert!((48..=60).contains(&seconds) && !exact, "{seconds}");
+        }
+        server.advance(Duration::from_secs(12));
+        assert!(export(&client).await.is_ok(), "the limit lets it in, whatever it was told");
+        let (seconds, exact) = told(&export(&client).await);
+        assert!((48..=60).contains(&seconds) && !exact, "it has not waited: {seconds}");
+        server.advance(Duration::from_secs(60));
+        let (admitted, refusal) = exhaust(&client, 10).await;
+        assert_eq!((admitted, told(&refusal)), (5, (12, true)), "it has waited");
+    }
+
     async fn a_tenant_limit_holds_over_fifty_agents(database: Database) {
         let server = TestServer::start(&database).await;
         let mut clients = Vec::new();

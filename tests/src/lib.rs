@@ -4,8 +4,10 @@ pub mod client;
 pub mod database;
 pub mod exposition;
 pub mod process;
+pub mod receiver;
 pub mod server;
 pub mod tools;
+pub mod visitor;
 
 pub use client::{Answer, Client, Era};
 pub use database::Database;

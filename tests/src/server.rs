@@ -69,6 +69,12 @@ impl TestServer {
         self.wall.advance(by);
     }
 
+    /// The time of expiries, in epoch milliseconds.
+    #[must_use]
+    pub fn wall_ms(&self) -> i64 {
+        sluicegate::control::WallClock::from(self.wall.clone()).now_ms()
+    }
+
     /// What the server shows at a path that is not MCP's, with its status.
     ///
     /// # Panics

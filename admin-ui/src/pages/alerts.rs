@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use sluicegate_control::{
-    Alert, AlertKind, AlertRule, AlertRuleId, NewAlertRule, PageRequest, ShownOnce, Tenant, TenantId, TenantRef, Tool,
+    Alert, AlertKind, AlertRule, AlertRuleId, Delivery, NewAlertRule, PageRequest, ShownOnce, Tenant, TenantId,
+    TenantRef, Tool,
 };
 
 use crate::Shared;
@@ -77,6 +78,19 @@ impl Alerts {
 
     fn is_kind(&self, kind: &AlertKind) -> bool {
         self.fields.kind == kind.as_str()
+    }
+
+    /// What became of the last call of a webhook: the tone of its badge, and what to say.
+    fn told(&self, delivery: &Delivery) -> (&'static str, String) {
+        if delivery.delivered_at.is_some() {
+            ("ok", self.p.t("alerts.delivered").to_owned())
+        } else if delivery.is_given_up() {
+            ("bad", self.p.f1("alerts.given_up", delivery.attempts))
+        } else if delivery.attempts == 0 {
+            ("", self.p.t("alerts.to_deliver").to_owned())
+        } else {
+            ("warn", self.p.f1("alerts.trying", delivery.attempts))
+        }
     }
 
     /// What a rule watches, in a sentence.
@@ -156,6 +170,34 @@ pub(crate) async fn delete(
     let rule: AlertRuleId = rule.parse().map_err(|_| Fault::NotFound)?;
     panel.control.alerts().delete_rule(&visitor.actor, rule).await?;
     visitor.done("/admin/alerts", visitor.page("alerts").t("alerts.deleted")).await
+}
+
+/// `POST /admin/alerts/{rule}/rotate`: another secret for the rule's webhook.
+pub(crate) async fn rotate(
+    State(panel): State<Shared>,
+    visitor: Visitor,
+    Path(rule): Path<String>,
+) -> Result<Response, Fault> {
+    let rule: AlertRuleId = rule.parse().map_err(|_| Fault::NotFound)?;
+    let secret = panel.control.alerts().rotate_secret(&visitor.actor, rule).await?.secret;
+    show(&Alerts { secret, ..Alerts::of(&panel, &visitor, None).await? })
+}
+
+/// `POST /admin/alerts/{rule}/test`: calls the rule's webhook, and says what came back.
+pub(crate) async fn test(
+    State(panel): State<Shared>,
+    visitor: Visitor,
+    Path(rule): Path<String>,
+) -> Result<Response, Fault> {
+    let rule: AlertRuleId = rule.parse().map_err(|_| Fault::NotFound)?;
+    let answer = panel.live.test_webhook(&visitor.actor, rule).await?;
+    let page = visitor.page("alerts");
+    let (tone, text) = match answer.error {
+        None => ("ok", page.f2("alerts.test_ok", answer.status.unwrap_or_default(), answer.took_ms)),
+        Some(error) => ("bad", page.f2("alerts.test_failed", error, answer.took_ms)),
+    };
+    visitor.visit.tell(tone, text).await?;
+    Ok(Redirect::to("/admin/alerts").into_response())
 }
 
 /// `POST /admin/alerts/{rule}/switch`: looked at, or not looked at any more.

@@ -115,11 +115,17 @@ struct Tail {
 }
 
 /// `GET /admin/events/stream`: rows as they come.
-pub(crate) async fn tail(State(panel): State<Shared>, visitor: Visitor, Query(query): Query<ListQuery>) -> Response {
+pub(crate) async fn tail(
+    State(panel): State<Shared>,
+    visitor: Visitor,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Fault> {
+    // Says whether the tenant exists, which a stream that has begun cannot.
+    panel.control.events().list(&visitor.actor, &query.filter(), &PageRequest::first(1)).await?;
     let after = query.after.as_deref().and_then(|after| after.parse().ok());
     let until = panel.clock.now_ms() + i64::try_from(LASTS.as_millis()).unwrap_or(i64::MAX);
     let tail = Tail { filter: query.filter(), panel, visitor, after, until };
-    Sse::new(messages(tail)).keep_alive(KeepAlive::default()).into_response()
+    Ok(Sse::new(messages(tail)).keep_alive(KeepAlive::default()).into_response())
 }
 
 fn messages(tail: Tail) -> impl Stream<Item = Result<Message, Infallible>> {

@@ -9,8 +9,9 @@ use http_body_util::BodyExt as _;
 use secrecy::SecretString;
 use sluicegate_admin_ui::Panel;
 use sluicegate_control::{
-    Actor, Agent, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText, LiveView, ManualClock,
-    NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, ToolDefinition, UsageHealth,
+    Actor, Agent, AlertRuleId, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText, LiveView,
+    ManualClock, NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, ToolDefinition, UsageHealth,
+    WebhookAnswer,
 };
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -21,7 +22,7 @@ pub(crate) const START: i64 = 1_767_225_600_000;
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A server that serves no tool itself, beside which the panel runs.
-struct Elsewhere;
+struct Elsewhere(Control);
 
 impl LiveView for Elsewhere {
     fn revision(&self) -> Revision {
@@ -42,6 +43,17 @@ impl LiveView for Elsewhere {
             policy: PolicyHealth { revision: 1, loaded_at: START, error: None },
             usage: UsageHealth::default(),
         }
+    }
+
+    fn test_webhook<'a>(
+        &'a self,
+        actor: &'a Actor,
+        rule: AlertRuleId,
+    ) -> Answer<'a, Result<WebhookAnswer, ControlError>> {
+        Box::pin(async move {
+            self.0.alerts().test_message(actor, rule).await?;
+            Ok(WebhookAnswer { delivered: true, status: Some(204), error: None, took_ms: 7 })
+        })
     }
 }
 
@@ -64,7 +76,7 @@ impl House {
         control.migrate().await.expect("a schema");
         let router = sluicegate_admin_ui::router(Panel {
             control: control.clone(),
-            live: Arc::new(Elsewhere),
+            live: Arc::new(Elsewhere(control.clone())),
             clock: clock.clone().into(),
             settings: vec![("bind".to_owned(), "127.0.0.1:8080".to_owned())],
             metrics: "/metrics".to_owned(),
@@ -164,6 +176,16 @@ impl Browser {
         let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
         let pairs: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         self.send(Method::POST, path, pairs.join("&")).await
+    }
+
+    /// The status of a page, whose body is not waited for.
+    pub(crate) async fn status(&self, path: &str) -> StatusCode {
+        let mut request = Request::get(path).header(header::HOST, "panel.example");
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        let request = request.body(Body::empty()).expect("a request");
+        self.router.clone().oneshot(request).await.expect("an answer").status()
     }
 
     async fn send(&mut self, method: Method, path: &str, body: String) -> Page {

@@ -5,3 +5,4 @@ mod door;
 mod harness;
 mod pages;
 mod reach;
+mod routes;

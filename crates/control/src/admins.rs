@@ -26,7 +26,8 @@ use crate::tenants::{self, TenantRef};
 /// 43 digits of base62 are 256 bits.
 const SECRET_DIGITS: usize = 43;
 
-/// A text that opens something, to be shown once: the database keeps a hash. `Debug` never prints it.
+/// A text that opens something, to be shown once. The database keeps a hash of it, but of the secrets that webhooks are
+/// signed with. `Debug` never prints it.
 #[derive(Clone, Debug)]
 pub struct ShownOnce(SecretString);
 
@@ -45,6 +46,12 @@ impl ShownOnce {
 
     fn hash(&self) -> String {
         hash(self.expose())
+    }
+}
+
+impl From<String> for ShownOnce {
+    fn from(text: String) -> Self {
+        Self(text.into())
     }
 }
 

@@ -108,21 +108,17 @@ impl ApiKey {
     /// # Errors
     /// [`KeyFormatError`] for any text that [`ApiKey::generate`] cannot have written.
     pub fn parse(text: &str) -> Result<ParsedKey<'_>, KeyFormatError> {
-        let (body, stated) = text.rsplit_once('_').ok_or(KeyFormatError::Shape)?;
-        let mut parts = body.split('_');
-        let (Some(PREFIX), Some(environment), Some(id), Some(secret), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(KeyFormatError::Shape);
-        };
+        // From the end, since only the environment has no fixed length.
+        let (rest, stated) = last_part(text, CHECKSUM_LENGTH)?;
+        let body = &text[..text.len() - CHECKSUM_LENGTH - 1];
+        let (rest, secret) = last_part(rest, SECRET_LENGTH)?;
+        let (rest, id) = last_part(rest, ID_LENGTH)?;
+        let environment =
+            rest.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix('_')).ok_or(KeyFormatError::Shape)?;
         if !Environment::accepts(environment) {
             return Err(KeyFormatError::Environment);
         }
-        if id.len() != ID_LENGTH
-            || secret.len() != SECRET_LENGTH
-            || !secret.bytes().all(|b| b.is_ascii_alphanumeric())
-            || stated.len() != CHECKSUM_LENGTH
-        {
+        if !secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(KeyFormatError::Shape);
         }
         let id = base62::decode(id).map(KeyId::from_u128).ok_or(KeyFormatError::Shape)?;
@@ -215,6 +211,13 @@ impl std::str::FromStr for SecretHash {
 }
 
 crate::db::text_column!(SecretHash);
+
+/// Splits the last part off, which has so many bytes, and what stands before its separator.
+fn last_part(text: &str, length: usize) -> Result<(&str, &str), KeyFormatError> {
+    let at = text.len().checked_sub(length).ok_or(KeyFormatError::Shape)?;
+    let (rest, part) = text.split_at_checked(at).ok_or(KeyFormatError::Shape)?;
+    Ok((rest.strip_suffix('_').ok_or(KeyFormatError::Shape)?, part))
+}
 
 fn checksum(body: &str) -> [u8; CHECKSUM_LENGTH] {
     base62::encode(crc32fast::hash(body.as_bytes()).into())

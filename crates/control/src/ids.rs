@@ -118,6 +118,7 @@ id!(AdminTokenId, "tok_", "an admin token");
 id!(SessionId, "ses_", "a session");
 id!(AlertRuleId, "rul_", "an alert rule");
 id!(AlertId, "alr_", "an alert");
+id!(DeliveryId, "msg_", "a message to a webhook");
 
 impl KeyId {
     /// The 128 bits that the text of an API key carries in base62.

@@ -110,7 +110,10 @@ pub use admins::{
     ShownOnce, UserRef, Users,
 };
 pub use agents::{Agent, AgentRef, Agents, Origin, Sighting, SightingReport};
-pub use alerts::{Alert, AlertKind, AlertNotice, AlertRule, Alerts, MintedAlertRule, NewAlertRule, Signals};
+pub use alerts::{
+    Alert, AlertKind, AlertRule, Alerts, AttemptOutcome, ClaimedDelivery, Delivery, DeliveryEvent, MintedAlertRule,
+    NewAlertRule, Signals, WebhookMessage,
+};
 pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
 pub use audit::{Audit, AuditEntry, AuditFilter, AuditVerdict};
 pub use clock::{ManualClock, WallClock};
@@ -119,8 +122,8 @@ pub use credentials::{Credential, Credentials};
 pub use error::ControlError;
 pub use events::{Event, EventFilter, EventKind, Events, NewEvent};
 pub use ids::{
-    AdminTokenId, AgentId, AlertId, AlertRuleId, AuditId, EventId, IdError, KeyId, LimitId, PlanId, SessionId,
-    TenantId, UserId,
+    AdminTokenId, AgentId, AlertId, AlertRuleId, AuditId, DeliveryId, EventId, IdError, KeyId, LimitId, PlanId,
+    SessionId, TenantId, UserId,
 };
 pub use instances::{Instance, Instances};
 pub use json::JsonText;
@@ -130,7 +133,7 @@ pub use limits::{
 };
 pub use live::{
     Answer, EngineHealth, ExplainedLimit, ExplainedSource, Explanation, Health, LimitUsage, LiveView, PolicyHealth,
-    Question, Shadowed, UsageHealth,
+    Question, Shadowed, UsageHealth, WebhookAnswer,
 };
 pub use migrations::MigrationStatus;
 pub use page::{Cursor, Page, PageRequest};

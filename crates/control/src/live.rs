@@ -10,13 +10,13 @@ use utoipa::ToSchema;
 
 use crate::actor::Actor;
 use crate::error::ControlError;
-use crate::ids::KeyId;
+use crate::ids::{AlertRuleId, KeyId};
 use crate::policy::Revision;
 
 /// An answer on its way.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The running server, as the panel and the admin API see it.
+/// The running server, as the panel and the admin API see it, and what only it can do.
 pub trait LiveView: Send + Sync + 'static {
     /// The revision of the policy that it enforces. Behind the database's for less than a second.
     fn revision(&self) -> Revision;
@@ -29,6 +29,29 @@ pub trait LiveView: Send + Sync + 'static {
 
     /// How the server is.
     fn health(&self) -> Health;
+
+    /// Calls the webhook of a rule once with a message of its own, to see whether it answers.
+    ///
+    /// # Errors
+    /// As [`Alerts::test_message`](crate::Alerts::test_message). That the webhook does not answer is no error.
+    fn test_webhook<'a>(
+        &'a self,
+        actor: &'a Actor,
+        rule: AlertRuleId,
+    ) -> Answer<'a, Result<WebhookAnswer, ControlError>>;
+}
+
+/// What came back from a webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct WebhookAnswer {
+    /// Whether it has taken the message: it has answered 2xx.
+    pub delivered: bool,
+    /// The HTTP status of its answer, if there was one.
+    pub status: Option<u16>,
+    /// Why it has not taken the message.
+    pub error: Option<String>,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
 }
 
 /// Whose limits are asked for.

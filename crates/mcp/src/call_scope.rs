@@ -56,7 +56,7 @@ pub async fn call_scope(
     cancellation: &CancellationToken,
 ) -> CallToolResult {
     let work = |context| run(tool, Call::new(arguments, context));
-    match scope(tool.name(), admitted, None, cancellation, work).await {
+    match scope(tool.name(), admitted, None, Some(cancellation), work).await {
         Ok(CallToolResponse::Complete(result)) => result,
         Ok(_) => failure("the tool asks for input, and nobody can be asked".to_owned()),
         Err(error) => failure(error.message.into_owned()),
@@ -68,17 +68,17 @@ pub(crate) async fn run(tool: &Tool, call: Call) -> Returned {
     Ok(tool.run(call).await?.into())
 }
 
-/// The scope itself, for any work: see [`call_scope`].
+/// The scope itself, for any work: see [`call_scope`]. Without a `cancellation` nobody cancels but by dropping the future.
 pub(crate) async fn scope<W: Future<Output = Returned>>(
     tool: &str,
     admitted: Admitted,
     wire: Option<Wire>,
-    cancellation: &CancellationToken,
+    cancellation: Option<&CancellationToken>,
     work: impl FnOnce(CallContext) -> W,
 ) -> Result<CallToolResponse, ErrorData> {
     let limit = admitted.deadline();
     let request_id = Arc::clone(admitted.request_id());
-    let mut end = End::of(&admitted, cancellation.child_token());
+    let mut end = End::of(&admitted, cancellation.map(CancellationToken::child_token).unwrap_or_default());
     let context = CallContext::admitted(admitted, end.cancellation.clone(), wire);
     let deadline = context.deadline();
 
@@ -86,7 +86,7 @@ pub(crate) async fn scope<W: Future<Output = Returned>>(
     let mut work = Box::pin(AssertUnwindSafe(async { work(context).await }).catch_unwind());
     let ended = tokio::select! {
         biased;
-        () = cancellation.cancelled() => Ended::Cancelled,
+        () = cancelled(cancellation) => Ended::Cancelled,
         done = &mut work => match done {
             Ok(returned) => Ended::Returned(returned),
             Err(panic) => Ended::Panicked(panic),
@@ -112,6 +112,14 @@ enum Ended {
     Panicked(Panic),
     TimedOut,
     Cancelled,
+}
+
+/// Completes when somebody cancels; never where nobody can.
+async fn cancelled(cancellation: Option<&CancellationToken>) {
+    match cancellation {
+        Some(cancellation) => cancellation.cancelled().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Completes at the deadline; never without one.

@@ -16,7 +16,6 @@ use rmcp::model::{ClientCapabilities, JsonObject, ProtocolVersion, RequestId, Se
 use serde::Deserialize as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
 use crate::admitted::Admitted;
 use crate::call::Call;
@@ -29,6 +28,8 @@ use crate::tool::Tool;
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+/// Enough for a short answer, so that its body is written without growing.
+const BODY_BYTES: usize = 512;
 const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Tells plain calls from all other requests.
@@ -100,11 +101,10 @@ impl PlainCall {
     /// Runs the call and renders the answer as rmcp does: the same types, serialised the same way.
     pub(crate) async fn answer(self, tool: &Tool, admitted: Admitted, replays: &Replays) -> Response<Full<Bytes>> {
         let Self { id, arguments, era } = self;
-        // Whoever goes away drops this future, which ends the call's scope.
-        let never = CancellationToken::new();
         let keyed = replays.keyed(tool, &admitted, Some(&arguments));
         let work = |context| once(keyed, || run(tool, Call::new(arguments, context)));
-        let message = match scope(tool.name(), admitted, None, &never, work).await {
+        // Whoever goes away drops this future, which ends the call's scope.
+        let message = match scope(tool.name(), admitted, None, None, work).await {
             Ok(response) => {
                 let mut result = ServerResult::from(response);
                 if era == Era::Legacy {
@@ -116,7 +116,8 @@ impl PlainCall {
             Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
         };
         // A result is made of JSON values, so there is nothing in it that could not be written.
-        let body = serde_json::to_vec(&message).unwrap_or_default();
+        let mut body = Vec::with_capacity(BODY_BYTES);
+        let body = serde_json::to_writer(&mut body, &message).map(|()| body).unwrap_or_default();
         let mut response = Response::new(Full::from(body));
         response.headers_mut().insert(header::CONTENT_TYPE, APPLICATION_JSON);
         response
@@ -126,6 +127,11 @@ impl PlainCall {
 /// Whether the peer takes JSON and event streams, said in the simplest way: types without parameters, in one field.
 fn accepts_both(headers: &HeaderMap) -> bool {
     let Some(accept) = only(headers, &header::ACCEPT) else { return false };
+    // As nearly every client writes it.
+    if accept.as_bytes() == b"application/json, text/event-stream" {
+        return true;
+    }
+    let Ok(accept) = accept.to_str() else { return false };
     let (mut json, mut events) = (false, false);
     for entry in accept.split(',') {
         let media_type = entry.trim();
@@ -136,34 +142,40 @@ fn accepts_both(headers: &HeaderMap) -> bool {
 }
 
 fn sends_json(headers: &HeaderMap) -> bool {
-    let essence = only(headers, &header::CONTENT_TYPE).and_then(|content_type| content_type.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    let Some(content_type) = only(headers, &header::CONTENT_TYPE) else { return false };
+    content_type == APPLICATION_JSON
+        || content_type.to_str().is_ok_and(|content_type| {
+            let essence = content_type.split(';').next().unwrap_or_default();
+            essence.trim().eq_ignore_ascii_case("application/json")
+        })
 }
 
 /// The era that the version header selects; a peer without one is of the oldest kind. `None` for what is not known.
 fn version(headers: &HeaderMap) -> Option<Era> {
-    if !headers.contains_key(&MCP_PROTOCOL_VERSION) {
-        return Some(Era::Legacy);
-    }
-    let named = only(headers, &MCP_PROTOCOL_VERSION)?;
-    match ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == named)? {
+    let mut named = headers.get_all(&MCP_PROTOCOL_VERSION).iter();
+    let named = match (named.next(), named.next()) {
+        (None, _) => return Some(Era::Legacy),
+        (Some(named), None) => named.as_bytes(),
+        _ => return None,
+    };
+    match ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str().as_bytes() == named)? {
         version if *version == ProtocolVersion::V_2026_07_28 => Some(Era::Modern),
         version if *version < ProtocolVersion::V_2026_07_28 => Some(Era::Legacy),
         _ => None,
     }
 }
 
-/// The value of a header that is there once, as text.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+/// The value of a header that is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok(),
+        (Some(value), None) => Some(value),
         _ => None,
     }
 }
 
 fn is_only(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
-    only(headers, name) == Some(value)
+    only(headers, name).is_some_and(|named| named.as_bytes() == value.as_bytes())
 }
 
 /// Whether JSON is surely not nested so deeply that it matters how deep the place is where it stands: parsers stop at 128

@@ -5,15 +5,15 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header;
 use serde::Serialize;
-use sluicegate_control::{AdminTokenId, Health, Instance, Role, TenantId};
+use sluicegate_control::{AdminTokenId, Health, Instance, Role, TenantId, UserId};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::bearer::{By, With};
 use super::listing::Listing;
 use super::payload::{Nothing, Query};
 use super::problem::Problem;
+use super::who::{By, With};
 use super::{Api, DOCUMENT};
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
@@ -38,24 +38,30 @@ async fn get_document(Query(Nothing {}): Query<Nothing>) -> impl IntoResponse {
 /// Who asks.
 #[derive(Serialize, ToSchema)]
 struct Me {
-    /// How it is written in the audit log: `token:ci`.
+    /// How it is written in the audit log: `token:ci`, `user:alice`.
     actor: String,
-    /// What may be done with the token.
+    /// What may be done.
     role: Role,
     /// The tenant inside which that may be done; null for the whole server.
     tenant_id: Option<TenantId>,
-    /// The token.
-    token_id: AdminTokenId,
-    /// When it ends by itself, in epoch milliseconds.
+    /// The admin token; null with a session of the panel.
+    token_id: Option<AdminTokenId>,
+    /// The account of the session; null with an admin token.
+    user_id: Option<UserId>,
+    /// When the token ends by itself, in epoch milliseconds.
     expires_at: Option<i64>,
 }
 
 /// Get who asks
 #[utoipa::path(get, path = "/me", tag = "about", responses((status = 200, description = "Who asks.", body = Me)))]
-async fn get_me(By(actor): By, With { token, .. }: With, Query(Nothing {}): Query<Nothing>) -> Json<Me> {
+async fn get_me(By(actor): By, with: With, Query(Nothing {}): Query<Nothing>) -> Json<Me> {
     let (role, tenant_id) = (actor.role(), actor.confined_to());
     let actor = actor.label().to_owned();
-    Json(Me { actor, role, tenant_id, token_id: token.id, expires_at: token.expires_at })
+    let (token_id, user_id, expires_at) = match with {
+        With::Token(token, _) => (Some(token.id), None, token.expires_at),
+        With::Session(user, _) => (None, Some(user.id), None),
+    };
+    Json(Me { actor, role, tenant_id, token_id, user_id, expires_at })
 }
 
 /// Which program answers.

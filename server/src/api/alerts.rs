@@ -6,18 +6,19 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use sluicegate_control::{
     Alert, AlertKind, AlertRule, AlertRuleId, ControlError, MintedAlertRule, NewAlertRule, Revision, TenantRef,
+    WebhookAnswer,
 };
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::By;
 use super::listing::{Listing, page};
 use super::payload::{Nothing, Path, Payload, Query};
 use super::problem::Problem;
 use super::replay::Secretly;
 use super::versions::{Created, IfMatch, Revised, Tagged};
+use super::who::By;
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -25,6 +26,8 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
         .routes(routes!(list_open_alerts))
         .routes(routes!(list_alert_rules, create_alert_rule))
         .routes(routes!(get_alert_rule, replace_alert_rule, delete_alert_rule))
+        .routes(routes!(rotate_alert_rule_secret))
+        .routes(routes!(test_alert_rule))
 }
 
 /// Which page is listed.
@@ -103,7 +106,7 @@ struct AlertRuleForm {
     /// Whether it is looked at; it is when absent.
     #[serde(default = "yes")]
     enabled: bool,
-    /// The URL of a webhook, `http` or `https`. It is kept with the rule; this version calls no webhooks.
+    /// The URL that is told when an alert begins and ends, `http` or `https`. The calls are signed (see docs/API.md).
     webhook: Option<String>,
 }
 
@@ -209,6 +212,40 @@ async fn delete_alert_rule(
     let actor = if_match.require(actor.clone(), &alerts.rule(&actor, rule).await?)?;
     alerts.delete_rule(&actor, rule).await.map_err(|error| if_match.failed(error))?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Give the webhook of an alert rule another secret
+///
+/// The answer is the only place where it is shown. What is sent from then on is signed with it.
+#[utoipa::path(post, path = "/alert-rules/{rule}/rotate-secret", tag = "alerts",
+    params(("rule" = AlertRuleId, Path, description = "The rule's id.")),
+    responses((status = 200, description = "The rule with its new secret.", body = ShownAlertRule)))]
+async fn rotate_alert_rule_secret(
+    State(api): State<Api>,
+    By(actor): By,
+    Path(rule): Path<AlertRuleId>,
+    Query(Nothing {}): Query<Nothing>,
+    if_match: IfMatch,
+) -> Result<Secretly<Tagged<ShownAlertRule>>, Problem> {
+    let alerts = api.control.alerts();
+    let actor = if_match.check(actor.clone(), &alerts.rule(&actor, rule).await?)?;
+    let rotated = alerts.rotate_secret(&actor, rule).await;
+    rotated.map(|minted| Secretly(Tagged(minted.into()))).map_err(|error| if_match.failed(error))
+}
+
+/// Call the webhook of an alert rule
+///
+/// Once, with a message of the type `alert.test`, to see whether it answers. What came back is the answer.
+#[utoipa::path(post, path = "/alert-rules/{rule}/test", tag = "alerts",
+    params(("rule" = AlertRuleId, Path, description = "The rule's id.")),
+    responses((status = 200, description = "What came back.", body = WebhookAnswer)))]
+async fn test_alert_rule(
+    State(api): State<Api>,
+    By(actor): By,
+    Path(rule): Path<AlertRuleId>,
+    Query(Nothing {}): Query<Nothing>,
+) -> Result<Json<WebhookAnswer>, Problem> {
+    Ok(Json(api.live.test_webhook(&actor, rule).await?))
 }
 
 /// A tool that is misspelt in a body is no missing page.

@@ -35,7 +35,7 @@ use super::problem::{Fault, Rendered};
         (name = "about", description = "The server, and who asks."),
     ),
     components(schemas(Rendered<'static>, Fault)),
-    security(("admin_token" = []))
+    security(("admin_token" = []), ("panel_session" = []))
 )]
 struct Whole;
 
@@ -52,6 +52,12 @@ pub(crate) fn complete(document: &OpenApi) -> Value {
         "scheme": "bearer",
         "bearerFormat": "sgadmin_…",
         "description": "An admin token, as `admin token` on the command line and `POST /tokens` make them.",
+    }, "panel_session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "__Host-sluicegate",
+        "description": "The session of somebody who has signed in to the panel. What changes something must come from a page of \
+            this server, as `Sec-Fetch-Site` or `Origin` say; anything else is refused with 403.",
     }});
     for (status, about) in PROBLEMS {
         document["components"]["responses"][format!("Problem{status}")] = problem(about);
@@ -67,7 +73,7 @@ pub(crate) fn complete(document: &OpenApi) -> Value {
 }
 
 /// What somebody does with a thing that may have been changed meanwhile, though it is no matter if it was.
-const MOVES: &[&str] = &["suspend", "resume", "rotate", "revoke", "password"];
+const MOVES: &[&str] = &["suspend", "resume", "rotate", "rotate-secret", "revoke", "password"];
 
 /// Answers that have a version.
 const VERSIONED: &[&str] = &[
@@ -87,6 +93,33 @@ const VERSIONED: &[&str] = &[
 
 const OPEN: &[&str] = &["/openapi.json"];
 
+/// What not every role may read, or only whoever may read it of the whole server.
+const FOR_SOME: &[&str] =
+    &["/audit/verify", "/health", "/instances", "/tokens", "/tokens/{token}", "/users", "/users/{user}"];
+
+/// Operations that name nothing which there might not be.
+const NAMES_NOTHING: &[(&str, &str)] = &[
+    ("get", "/alert-rules"),
+    ("get", "/alerts"),
+    ("get", "/alerts/open"),
+    ("get", "/audit/verify"),
+    ("get", "/health"),
+    ("get", "/instances"),
+    ("get", "/me"),
+    ("get", "/plans"),
+    ("get", "/runaways"),
+    ("get", "/tenants"),
+    ("get", "/tokens"),
+    ("get", "/tools"),
+    ("get", "/users"),
+    ("get", "/version"),
+    ("post", "/plans"),
+];
+
+/// Changes that may contradict what is there, and are no `POST`.
+const MAY_CONTRADICT: &[(&str, &str)] =
+    &[("delete", "/plans/{plan}"), ("patch", "/users/{user}"), ("delete", "/users/{user}")];
+
 fn describe(path: &str, method: &str, operation: &mut Value) {
     let open = OPEN.contains(&path);
     let has_body = operation.get("requestBody").is_some();
@@ -94,7 +127,13 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     if open {
         operation["security"] = json!([]);
     } else {
-        statuses.extend([401, 403, 404, 500, 503]);
+        statuses.extend([401, 500, 503]);
+        if method != "get" || FOR_SOME.contains(&path) {
+            statuses.push(403);
+        }
+        if !NAMES_NOTHING.contains(&(method, path)) {
+            statuses.push(404);
+        }
     }
     if has_body {
         statuses.extend([413, 415, 422]);
@@ -102,7 +141,7 @@ fn describe(path: &str, method: &str, operation: &mut Value) {
     if method == "post" {
         statuses.extend([409, 413, 422]);
         parameter(operation, "Idempotency-Key", false, IDEMPOTENCY_KEY, "^[ -~]{1,255}$");
-    } else if method != "get" {
+    } else if MAY_CONTRADICT.contains(&(method, path)) {
         statuses.push(409);
     }
     let replaces = matches!(method, "put" | "patch" | "delete");
@@ -153,8 +192,8 @@ fn parameter(operation: &mut Value, name: &str, required: bool, about: &str, pat
 /// What goes wrong, by status.
 const PROBLEMS: &[(u16, &str)] = &[
     (400, "The query or a header field cannot be read, or the body is not JSON."),
-    (401, "The admin token is missing, wrong, expired or revoked."),
-    (403, "The token's role does not allow this."),
+    (401, "The admin token is missing, wrong, expired or revoked, and there is no session of the panel."),
+    (403, "The role does not allow this, or a page of another site has used a session of the panel."),
     (404, "There is no such thing, or it belongs to another tenant than the token."),
     (409, "It contradicts what is there; or the same request is in work, or its answer had a secret."),
     (412, "It is another by now than `If-Match` says. Both versions are in the answer."),

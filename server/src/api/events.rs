@@ -17,10 +17,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::{By, With};
 use super::listing::{Listing, page};
 use super::payload::Query;
 use super::problem::{Kind, Problem};
+use super::who::{By, With};
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(stream_events))
@@ -95,14 +95,14 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Stream events
 ///
 /// As server-sent events: `id` is the event's id, `event` its kind, `data` the event as JSON. Begins with what happens next,
-/// or after the event of `Last-Event-ID`. Ends when the token does, or the server.
+/// or after the event of `Last-Event-ID`. Ends when the token or the session does, or the server.
 #[utoipa::path(get, path = "/events/stream", tag = "events",
     params(StreamQuery, ("Last-Event-ID" = Option<EventId>, Header, description = "The last event that was seen.")),
     responses((status = 200, description = "Events, as they happen.", body = String, content_type = "text/event-stream")))]
 async fn stream_events(
     State(api): State<Api>,
     By(actor): By,
-    With { text, .. }: With,
+    with: With,
     Query(query): Query<StreamQuery>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
@@ -120,7 +120,7 @@ async fn stream_events(
         Some(Err(error)) => return Err(Problem::at(Kind::Malformed, "Last-Event-ID", format!("{error}."))),
         None => newest.map(|event| event.id),
     };
-    let tail = Tail { api, actor, text, filter, after, waiting: VecDeque::new() };
+    let tail = Tail { api, actor, with, filter, after, waiting: VecDeque::new() };
     Ok(Sse::new(futures::stream::unfold(tail, Tail::next)).keep_alive(KeepAlive::default()))
 }
 
@@ -129,7 +129,7 @@ struct Tail {
     api: Api,
     actor: Actor,
     /// What the reader has shown to be let in, and must still be good for.
-    text: secrecy::SecretString,
+    with: With,
     filter: EventFilter,
     after: Option<EventId>,
     waiting: VecDeque<Event>,
@@ -147,9 +147,10 @@ impl Tail {
                 () = self.api.draining.cancelled() => return None,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            let tokens = self.api.control.admin_tokens();
             // A reader comes back with the id of the last event, so an end costs nothing.
-            tokens.authenticate(secrecy::ExposeSecret::expose_secret(&self.text)).await.ok()??;
+            if !self.with.still_holds(&self.api).await.ok()? {
+                return None;
+            }
             let events = self.api.control.events();
             let found = events.after(&self.actor, &self.filter, self.after, PageRequest::MAX).await.ok()?;
             self.waiting = found.into();

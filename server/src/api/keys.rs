@@ -11,12 +11,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::By;
 use super::listing::{Listing, page};
 use super::payload::{Nothing, Path, Payload, Query};
 use super::problem::Problem;
 use super::replay::Secretly;
 use super::versions::{Created, IfMatch, Revised, Tagged};
+use super::who::By;
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()

@@ -13,11 +13,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::By;
 use super::listing::{Listing, page};
 use super::payload::{Nothing, Path, Payload, Query};
 use super::problem::{Kind, Problem};
 use super::versions::{Created, IfMatch, Tagged};
+use super::who::By;
 use form::{Limit, LimitForm, NewValue};
 
 pub(crate) fn router() -> OpenApiRouter<Api> {

@@ -10,11 +10,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::By;
 use super::listing::{Listing, page};
 use super::payload::{Nothing, Path, Payload, Query};
 use super::problem::Problem;
 use super::versions::{Created, IfMatch, Tagged};
+use super::who::By;
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(list_plans, create_plan)).routes(routes!(get_plan, update_plan, delete_plan))

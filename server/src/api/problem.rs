@@ -45,6 +45,7 @@ kinds! {
     Malformed, BAD_REQUEST, "malformed-request", "The request cannot be read";
     Unauthorized, UNAUTHORIZED, "unauthorized", "Credentials are missing or wrong";
     Forbidden, FORBIDDEN, "forbidden", "The role does not allow this";
+    Foreign, FORBIDDEN, "foreign-origin", "The request comes from a page of another site";
     NotFound, NOT_FOUND, "not-found", "There is no such thing";
     MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The resource has no such method";
     Conflict, CONFLICT, "conflict", "The request contradicts what is there";

@@ -20,9 +20,9 @@ use moka::sync::Cache;
 use sha2::{Digest as _, Sha256};
 
 use super::Api;
-use super::bearer::With;
 use super::payload;
 use super::problem::{Kind, Problem};
+use super::who::With;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Says that an answer was given before.
@@ -108,7 +108,7 @@ pub(crate) async fn replay(State(api): State<Api>, request: Request, next: Next)
         let detail = "An idempotency key has 1 to 255 printable ASCII characters.";
         return Err(Problem::at(Kind::Malformed, "Idempotency-Key", detail));
     }
-    let owner = request.extensions().get::<With>().map(|with| with.token.id.to_string()).unwrap_or_default();
+    let owner = request.extensions().get::<With>().map(With::owner).unwrap_or_default();
     let key = fingerprint([owner.as_bytes(), sent.as_bytes()]);
     let (parts, body) = request.into_parts();
     let body = payload::read(Request::new(body)).await?;

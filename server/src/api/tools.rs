@@ -9,11 +9,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
-use super::bearer::By;
 use super::listing::{Listing, page};
 use super::payload::{Nothing, Path, Query};
 use super::problem::Problem;
 use super::versions::Tagged;
+use super::who::By;
 
 pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use http::Method;
 use rand::Rng as _;
+use sluicegate_control::WallClock;
 use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
 use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
+use super::escalation::Escalation;
 use super::streams::StreamPermit;
 use super::ticket::Ticket;
 use super::{Arrived, Trip};
@@ -33,6 +35,8 @@ pub(crate) struct Admission {
     /// The limiter's ids of the registry's tools, by index.
     tools: Box<[ToolId]>,
     jitter: bool,
+    escalation: Option<Escalation>,
+    clock: WallClock,
     telemetry: Arc<Telemetry>,
 }
 
@@ -48,10 +52,12 @@ impl Admission {
         policy: Arc<PolicyStore>,
         registry: Arc<Registry>,
         jitter: bool,
+        escalation: Option<Escalation>,
+        clock: WallClock,
         telemetry: Arc<Telemetry>,
     ) -> Self {
         let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
-        Self { limiter, policy, registry, tools, jitter, telemetry }
+        Self { limiter, policy, registry, tools, jitter, escalation, clock, telemetry }
     }
 
     /// What the policy in force means for this caller: remembered until the policy changes.
@@ -113,9 +119,13 @@ impl Admission {
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
         let wait = refusal.wait().map(|wait| if self.jitter { wait.with_jitter(rand::rng().next_u64()) } else { wait });
-        let (limit, name) = limits.rule(refusal.rule());
-        let nearest = name.zip(wait).map(|(name, wait)| Nearest {
-            name: name.to_owned(),
+        let wait = wait.map(|wait| match self.escalation {
+            None => wait,
+            Some(escalation) => escalation.wait(wait, &limits.heeded, self.clock.now_ms(), rand::rng().next_u64()),
+        });
+        let words = limits.words(refusal.rule());
+        let nearest = words.name.as_ref().zip(wait).map(|(name, wait)| Nearest {
+            name: Arc::clone(name),
             remaining: refusal.remaining(),
             seconds: wait.retry_after_seconds(),
         });
@@ -129,7 +139,7 @@ impl Admission {
             reason,
             scope: refusal.scope(),
             tool: limits.tool.clone(),
-            limit: limit.to_string(),
+            limit: Arc::clone(&words.limit),
             current_usage: refusal.current_usage(),
             remaining: refusal.remaining(),
             wait,
@@ -146,9 +156,9 @@ impl Admitted {
             return Fields::default();
         }
         let nearest = self.admission.nearest.and_then(|standing| {
-            let (_, name) = self.limits.rule(standing.rule);
             let (remaining, seconds) = (standing.remaining, standing.reset.retry_after_seconds());
-            name.map(|name| Nearest { name: name.to_owned(), remaining, seconds })
+            let name = self.limits.words(standing.rule).name.as_ref();
+            name.map(|name| Nearest { name: Arc::clone(name), remaining, seconds })
         });
         Fields { policy: self.limits.policy_field.clone(), nearest }
     }

@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 
 use crate::caller::Caller;
 use crate::last_used::LastUsed;
+use crate::meter::Flood;
 use crate::policy::PolicyStore;
 use crate::policy::compile::CallerPolicy;
 use crate::policy::resolve::Who;
@@ -50,6 +51,8 @@ pub(crate) struct Principal {
     credential: Option<Presented>,
     /// Bodies of this caller that may be on their way in at once: they are not admitted yet.
     pub(crate) reading: Semaphore,
+    /// How often this caller was refused of late, for the log.
+    pub(crate) flood: Flood,
     /// What the policy means for this caller; replaced when the policy has changed.
     pub(crate) policy: ArcSwapOption<CallerPolicy>,
 }
@@ -81,6 +84,7 @@ impl Principal {
             key: None,
             credential: None,
             reading: Semaphore::new(reading),
+            flood: Flood::default(),
             policy: ArcSwapOption::empty(),
         }
     }
@@ -113,6 +117,7 @@ impl Principal {
                 noted_at: AtomicI64::new(i64::MIN),
             }),
             reading: Semaphore::new(reading),
+            flood: Flood::default(),
             policy: ArcSwapOption::empty(),
         }
     }

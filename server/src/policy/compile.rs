@@ -11,6 +11,7 @@ use sluicegate_mcp::ToolIndex;
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::gate::escalation::Heeded;
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
@@ -44,11 +45,22 @@ pub(crate) struct CallLimits {
     pub(crate) counters: OnceLock<Arc<CallCounters>>,
     /// How long the work may take.
     pub(crate) deadline: Duration,
-    /// The names of the rates in `RateLimit-Policy`, by index.
-    names: Box<[Box<str>]>,
+    /// The rates in words, by index, and the caps.
+    rates: Box<[Words]>,
+    caps: Box<[Words]>,
     pub(crate) policy_field: Option<HeaderValue>,
     /// Where the caller's calls of it are counted; found at the first.
     pub(crate) series: OnceLock<Arc<Series>>,
+    /// What the caller has made of the waits that it was told.
+    pub(crate) heeded: Heeded,
+}
+
+/// A rule in words, written once per policy.
+pub(crate) struct Words {
+    /// The limit as refusals tell it: `10 requests / 60s`, `2 concurrent`.
+    pub(crate) limit: Arc<str>,
+    /// The name in the `RateLimit` fields, if it is a rate.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 impl CallerPolicy {
@@ -123,13 +135,14 @@ impl CallLimits {
                 }
             }
         }
-        let names: Box<[Box<str>]> = rates.iter().map(name).collect();
-        let enforced = rates.iter().zip(&names).filter(|(rule, _)| rule.mode == Mode::Enforce);
-        let policy = enforced.map(|(rule, name)| {
+        let policy = rates.iter().filter(|rule| rule.mode == Mode::Enforce).map(|rule| {
             let quota = rule.limit.quota();
-            (&**name, quota.count(), quota.window())
+            (name(rule), quota.count(), quota.window())
         });
         let policy_field = fields::policy(policy);
+        let words = |limit: Limit, name| Words { limit: limit.to_string().into(), name };
+        let rates_in_words = rates.iter().map(|rule| words(Limit::Rate(rule.limit), Some(name(rule).into()))).collect();
+        let caps_in_words = caps.iter().map(|rule| words(Limit::Concurrency(rule.cap), None)).collect();
         let tool_index = match asked {
             Asked::Tool(tool) => Some(tool),
             _ => None,
@@ -141,16 +154,27 @@ impl CallLimits {
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
         let (series, counters) = (OnceLock::new(), OnceLock::new());
-        Self { rules, tool, tool_index, asked, series, counters, deadline, names, policy_field }
+        Self {
+            rules,
+            tool,
+            tool_index,
+            asked,
+            series,
+            counters,
+            deadline,
+            rates: rates_in_words,
+            caps: caps_in_words,
+            policy_field,
+            heeded: Heeded::default(),
+        }
     }
 
-    /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.
-    pub(crate) fn rule(&self, rule: RuleRef) -> (Limit, Option<&str>) {
-        let name = match rule {
-            RuleRef::Rate(index) => Some(&*self.names[usize::from(index)]),
-            RuleRef::Cap(_) => None,
-        };
-        (self.rules.rule(rule).1, name)
+    /// A rule in words.
+    pub(crate) fn words(&self, rule: RuleRef) -> &Words {
+        match rule {
+            RuleRef::Rate(index) => &self.rates[usize::from(index)],
+            RuleRef::Cap(index) => &self.caps[usize::from(index)],
+        }
     }
 }
 

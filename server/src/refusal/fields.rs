@@ -3,8 +3,10 @@
 //! Both are structured lists (RFC 9651). The draft still moves; this is the one place that writes its syntax.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{BufMut as _, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -23,7 +25,7 @@ pub(crate) struct Fields {
 #[derive(Debug, Clone)]
 pub(crate) struct Nearest {
     /// Its name in `RateLimit-Policy`.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// What is left.
     pub(crate) remaining: u64,
     /// Whole seconds until more is there.
@@ -36,20 +38,34 @@ impl Fields {
             headers.insert(RATELIMIT_POLICY, policy.clone());
         }
         if let Some(Nearest { name, remaining, seconds }) = &self.nearest
-            && let Ok(value) = HeaderValue::try_from(format!("\"{name}\";r={remaining};t={seconds}"))
+            && let Some(value) = nearest(name, *remaining, *seconds)
         {
             headers.insert(RATELIMIT, value);
         }
     }
 }
 
+/// Writes `RateLimit`: at every call, so with one allocation.
+fn nearest(name: &str, remaining: u64, seconds: u64) -> Option<HeaderValue> {
+    /// What stands around the name: two numbers of at most 20 digits, and punctuation.
+    const AROUND: usize = 48;
+    let mut text = BytesMut::with_capacity(name.len() + AROUND);
+    text.put_slice(b"\"");
+    text.put_slice(name.as_bytes());
+    text.put_slice(b"\";r=");
+    text.put_slice(itoa::Buffer::new().format(remaining).as_bytes());
+    text.put_slice(b";t=");
+    text.put_slice(itoa::Buffer::new().format(seconds).as_bytes());
+    HeaderValue::from_maybe_shared(text.freeze()).ok()
+}
+
 /// Writes `RateLimit-Policy` for limits of these names, counts and windows. A window below a second counts as one.
-pub(crate) fn policy<'a>(limits: impl Iterator<Item = (&'a str, u64, Duration)>) -> Option<HeaderValue> {
+pub(crate) fn policy(limits: impl Iterator<Item = (impl AsRef<str>, u64, Duration)>) -> Option<HeaderValue> {
     let mut text = String::new();
     for (name, count, window) in limits {
         let separator = if text.is_empty() { "" } else { ", " };
         let seconds = window.as_millis().div_ceil(1000).max(1);
-        let _ = write!(text, "{separator}\"{name}\";q={count};w={seconds}");
+        let _ = write!(text, "{separator}\"{}\";q={count};w={seconds}", name.as_ref());
     }
     if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
 }
@@ -62,7 +78,7 @@ mod tests {
     fn the_fields_read_as_the_draft_shows_them() {
         let limits = [("tenant", 1000, Duration::from_secs(60)), ("tool", 5, Duration::from_millis(500))];
         let mut headers = HeaderMap::new();
-        let nearest = Nearest { name: "tool".to_owned(), remaining: 0, seconds: 12 };
+        let nearest = Nearest { name: "tool".into(), remaining: 0, seconds: 12 };
         Fields { policy: policy(limits.into_iter()), nearest: Some(nearest) }.write(&mut headers);
         assert_eq!(headers["ratelimit-policy"], r#""tenant";q=1000;w=60, "tool";q=5;w=1"#);
         assert_eq!(headers["ratelimit"], r#""tool";r=0;t=12"#);
@@ -71,7 +87,7 @@ mod tests {
     #[test]
     fn without_limits_there_are_no_fields() {
         let mut headers = HeaderMap::new();
-        Fields { policy: policy(std::iter::empty()), nearest: None }.write(&mut headers);
+        Fields { policy: policy(std::iter::empty::<(&str, u64, Duration)>()), nearest: None }.write(&mut headers);
         assert!(headers.is_empty());
     }
 }

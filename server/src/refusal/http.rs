@@ -2,10 +2,10 @@
 
 use ::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::Refusal;
+use super::json::Object;
 use super::report::{MODERN, Report};
 use super::style::CompatibilityList;
 use crate::settings::{RefusalCode, RefusalStyle};
@@ -81,61 +81,49 @@ impl Wording {
     }
 }
 
-fn json_rpc_error(report: &Report<'_>, id: Option<&RawValue>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Message<'a> {
-        jsonrpc: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<&'a RawValue>,
-        error: Error<'a>,
-    }
-    #[derive(Serialize)]
-    struct Error<'a> {
-        code: i32,
-        message: &'a str,
-        data: &'a Report<'a>,
-    }
-    let error = Error { code: report.code, message: &report.message, data: report };
-    to_json(&Message { jsonrpc: "2.0", id, error })
+/// What stands around the data of a refusal, at most, so that the body is written without growing.
+const AROUND_DATA_BYTES: usize = 384;
+
+fn json_rpc_error(report: &Report, id: Option<&RawValue>) -> String {
+    message(report, id, |message| {
+        message.object("error", |error| {
+            error.number("code", report.code);
+            error.text("message", &report.message);
+            error.raw("data", &report.data);
+        });
+    })
 }
 
 /// The data is in `_meta`: `structuredContent` would be checked against the tool's output schema.
-fn tool_result(report: &Report<'_>, peer: Peer<'_>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Message<'a> {
-        jsonrpc: &'static str,
-        id: Option<&'a RawValue>,
-        result: ToolResult<'a>,
-    }
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ToolResult<'a> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result_type: Option<&'static str>,
-        content: [Text<'a>; 1],
-        is_error: bool,
-        #[serde(rename = "_meta")]
-        meta: Meta<'a>,
-    }
-    #[derive(Serialize)]
-    struct Text<'a> {
-        r#type: &'static str,
-        text: &'a str,
-    }
-    #[derive(Serialize)]
-    struct Meta<'a> {
-        #[serde(rename = "sluicegate/refusal")]
-        refusal: &'a Report<'a>,
-    }
-    let result = ToolResult {
-        result_type: peer.version.filter(|version| *version >= MODERN).map(|_| "complete"),
-        content: [Text { r#type: "text", text: &report.message }],
-        is_error: true,
-        meta: Meta { refusal: report },
-    };
-    to_json(&Message { jsonrpc: "2.0", id: peer.id, result })
+fn tool_result(report: &Report, peer: Peer<'_>) -> String {
+    message(report, peer.id, |message| {
+        message.object("result", |result| {
+            if peer.version.is_some_and(|version| version >= MODERN) {
+                result.text("resultType", "complete");
+            }
+            let mut text = String::with_capacity(AROUND_DATA_BYTES);
+            text.push('[');
+            Object::write(&mut text, |content| {
+                content.text("type", "text");
+                content.text("text", &report.message);
+            });
+            text.push(']');
+            result.raw("content", &text);
+            result.boolean("isError", true);
+            result.object("_meta", |meta| meta.raw("sluicegate/refusal", &report.data));
+        });
+    })
 }
 
-fn to_json(message: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(message).expect("a report has only text keys")
+/// A JSON-RPC message about a refusal. An id that could not be read is left out: the schema of MCP has no null id.
+fn message(report: &Report, id: Option<&RawValue>, rest: impl FnOnce(&mut Object<'_>)) -> String {
+    let mut text = String::with_capacity(report.data.len() + AROUND_DATA_BYTES);
+    Object::write(&mut text, |message| {
+        message.text("jsonrpc", "2.0");
+        if let Some(id) = id {
+            message.raw("id", id.get());
+        }
+        rest(message);
+    });
+    text
 }

@@ -1,7 +1,6 @@
 //! A refusal in words and numbers: message, code and data, the same for every transport.
 
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
-
+use super::json::{Object, number};
 use super::{Reason, Refusal, Throttled};
 use crate::settings::RefusalCode;
 use sluicegate_limits::{Scope, Wait};
@@ -9,46 +8,20 @@ use sluicegate_limits::{Scope, Wait};
 /// The first revision that reserves -32020..-32099 for the specification (MCP 2026-07-28, "Error codes").
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// What a refusal says. Serialises to `error.data` of JSON-RPC and to `_meta` of a tool result.
+/// What a refusal says.
 #[derive(Debug)]
-pub(crate) struct Report<'a> {
+pub(crate) struct Report {
     pub(crate) code: i32,
     pub(crate) status: u16,
     pub(crate) message: String,
-    reason: &'static str,
-    throttled: Option<&'a Throttled>,
-    suggestion: Option<String>,
-    request_id: &'a str,
+    /// The JSON object that is `error.data` of JSON-RPC, and in `_meta` of a tool result.
+    pub(crate) data: String,
 }
 
-impl Serialize for Report<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut data = serializer.serialize_map(None)?;
-        data.serialize_entry("reason", self.reason)?;
-        if let Some(throttled) = self.throttled {
-            data.serialize_entry("scope", throttled.scope.as_str())?;
-            if let Some(tool) = &throttled.tool {
-                data.serialize_entry("tool", &**tool)?;
-            }
-            data.serialize_entry("limit", &throttled.limit)?;
-            data.serialize_entry("current_usage", &throttled.current_usage)?;
-            data.serialize_entry("remaining", &throttled.remaining)?;
-            data.serialize_entry("other_tools_may_work", &throttled.other_tools_may_work())?;
-        }
-        if let Some(wait) = self.throttled.and_then(|throttled| throttled.wait) {
-            data.serialize_entry("retry_after_seconds", &wait.retry_after_seconds())?;
-            data.serialize_entry("retry_after_ms", &wait.retry_after_ms())?;
-            // The name that SEP-3304 proposes.
-            data.serialize_entry("retryAfterMs", &wait.retry_after_ms())?;
-            data.serialize_entry("exact", &wait.is_exact())?;
-        }
-        if let Some(suggestion) = &self.suggestion {
-            data.serialize_entry("suggestion", suggestion)?;
-        }
-        data.serialize_entry("request_id", self.request_id)?;
-        data.end()
-    }
-}
+/// Enough for the data of nearly every refusal, so that it is written without growing.
+const DATA_BYTES: usize = 512;
+/// The same for the message.
+const MESSAGE_BYTES: usize = 160;
 
 impl Refusal {
     /// Whole seconds after which to try again, as `Retry-After` says it.
@@ -79,44 +52,47 @@ impl Refusal {
     }
 
     /// The refusal in words and numbers, for a peer of this protocol version.
-    pub(crate) fn report<'a>(&'a self, code: RefusalCode, version: Option<&str>, request_id: &'a str) -> Report<'a> {
-        let plain = |status: u16, message: String| Report {
-            code: i32::from(status),
-            status,
-            message,
-            reason: self.reason(),
-            throttled: None,
-            suggestion: None,
-            request_id,
-        };
-        match self {
-            Self::Unauthenticated(what) => plain(401, (*what).to_owned()),
-            Self::Suspended(who) => plain(403, format!("This {who} is suspended. Ask the operator of this server.")),
-            Self::Forbidden(what) => plain(403, what.clone()),
-            Self::BodyTooLarge { limit } => plain(413, format!("The request body is larger than {limit} bytes.")),
-            Self::BodyTimeout => plain(408, "The request body did not arrive in time.".to_owned()),
-            Self::BodyBroken => plain(400, "The request body ended before it was complete.".to_owned()),
+    pub(crate) fn report(&self, code: RefusalCode, version: Option<&str>, request_id: &str) -> Report {
+        let (status, message) = match self {
+            Self::Throttled(throttled) => return throttled.report(error_code(code, version), request_id),
+            Self::Unauthenticated(what) => (401, (*what).to_owned()),
+            Self::Suspended(who) => (403, format!("This {who} is suspended. Ask the operator of this server.")),
+            Self::Forbidden(what) => (403, what.clone()),
+            Self::BodyTooLarge { limit } => (413, format!("The request body is larger than {limit} bytes.")),
+            Self::BodyTimeout => (408, "The request body did not arrive in time.".to_owned()),
+            Self::BodyBroken => (400, "The request body ended before it was complete.".to_owned()),
             Self::TimedOut { seconds } => {
-                plain(504, format!("The request did not finish within {seconds} s and was stopped."))
+                (504, format!("The request did not finish within {seconds} s and was stopped."))
             }
-            Self::TooManySessions => Report {
-                suggestion: Some("end sessions that are no longer used, or wait for idle ones to expire".to_owned()),
-                ..plain(429, format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."))
-            },
-            Self::TooManyStreams { whose, most } => Report {
-                suggestion: Some("close streams that are no longer needed".to_owned()),
-                ..plain(
-                    429,
-                    format!(
-                        "This {whose} has {most} streams open, as many as it may have. Retry in {SESSION_RETRY_SECONDS} s."
-                    ),
-                )
-            },
-            Self::Unavailable(why) => Report {
-                suggestion: Some("wait a second before retrying".to_owned()),
-                ..plain(503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s."))
-            },
-            Self::Throttled(throttled) => throttled.report(error_code(code, version), request_id),
+            Self::TooManySessions => {
+                (429, format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."))
+            }
+            Self::TooManyStreams { whose, most } => (
+                429,
+                format!(
+                    "This {whose} has {most} streams open, as many as it may have. Retry in {SESSION_RETRY_SECONDS} s."
+                ),
+            ),
+            Self::Unavailable(why) => (503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s.")),
+        };
+        let mut data = String::with_capacity(DATA_BYTES);
+        Object::write(&mut data, |data| {
+            data.text("reason", self.reason());
+            if let Some(suggestion) = self.suggestion() {
+                data.text("suggestion", suggestion);
+            }
+            data.text("request_id", request_id);
+        });
+        Report { code: i32::from(status), status, message, data }
+    }
+
+    /// What to do about a refusal that no limit made.
+    const fn suggestion(&self) -> Option<&'static str> {
+        match self {
+            Self::TooManySessions => Some("end sessions that are no longer used, or wait for idle ones to expire"),
+            Self::TooManyStreams { .. } => Some("close streams that are no longer needed"),
+            Self::Unavailable(_) => Some("wait a second before retrying"),
+            _ => None,
         }
     }
 }
@@ -135,16 +111,29 @@ fn error_code(configured: RefusalCode, version: Option<&str>) -> i32 {
 }
 
 impl Throttled {
-    fn report<'a>(&'a self, code: i32, request_id: &'a str) -> Report<'a> {
-        Report {
-            code,
-            status: 429,
-            message: self.message(),
-            reason: self.reason.as_str(),
-            throttled: Some(self),
-            suggestion: Some(self.suggestion()),
-            request_id,
-        }
+    fn report(&self, code: i32, request_id: &str) -> Report {
+        let mut data = String::with_capacity(DATA_BYTES);
+        Object::write(&mut data, |data| {
+            data.text("reason", self.reason.as_str());
+            data.text("scope", self.scope.as_str());
+            if let Some(tool) = &self.tool {
+                data.text("tool", tool);
+            }
+            data.text("limit", &self.limit);
+            data.number("current_usage", self.current_usage);
+            data.number("remaining", self.remaining);
+            data.boolean("other_tools_may_work", self.other_tools_may_work());
+            if let Some(wait) = self.wait {
+                data.number("retry_after_seconds", wait.retry_after_seconds());
+                data.number("retry_after_ms", wait.retry_after_ms());
+                // The name that SEP-3304 proposes.
+                data.number("retryAfterMs", wait.retry_after_ms());
+                data.boolean("exact", wait.is_exact());
+            }
+            data.text("suggestion", &self.suggestion());
+            data.text("request_id", request_id);
+        });
+        Report { code, status: 429, message: self.message(), data }
     }
 
     fn other_tools_may_work(&self) -> bool {
@@ -153,38 +142,49 @@ impl Throttled {
 
     /// Wait and scope stand in the message too: many callers see nothing else.
     fn message(&self) -> String {
-        let whom = match (self.scope, &self.tool) {
-            (Scope::Tool, Some(tool)) => format!("tool '{tool}'"),
-            (scope, _) => format!("this {}", scope.as_str()),
-        };
-        let limit = &self.limit;
-        let what = match self.reason {
-            Reason::RateLimit => format!("Rate limit exceeded for {whom}: {limit}."),
-            Reason::Concurrency => format!("Too many calls at once for {whom}: {limit}."),
-            Reason::Overloaded => format!("The server has all the work it takes: {limit}."),
-            Reason::Cost => {
-                return format!(
-                    "This call costs more than the limit of {whom} ever allows: {limit}. Waiting does not help."
-                );
-            }
-        };
-        match self.wait {
-            Some(wait) => format!("{what} Retry in {} s.", wait.retry_after_seconds()),
-            None => what,
+        let mut text = String::with_capacity(MESSAGE_BYTES);
+        text.push_str(match self.reason {
+            Reason::RateLimit => "Rate limit exceeded for ",
+            Reason::Concurrency => "Too many calls at once for ",
+            Reason::Overloaded => "The server has all the work it takes",
+            Reason::Cost => "This call costs more than the limit of ",
+        });
+        match (self.reason, self.scope, &self.tool) {
+            (Reason::Overloaded, ..) => {}
+            (_, Scope::Tool, Some(tool)) => text.extend(["tool '", tool, "'"]),
+            (_, scope, _) => text.extend(["this ", scope.as_str()]),
         }
+        if self.reason == Reason::Cost {
+            text.push_str(" ever allows");
+        }
+        text.extend([": ", &*self.limit, "."]);
+        match self.wait {
+            _ if self.reason == Reason::Cost => text.push_str(" Waiting does not help."),
+            Some(wait) => {
+                text.push_str(" Retry in ");
+                number(&mut text, wait.retry_after_seconds());
+                text.push_str(" s.");
+            }
+            None => {}
+        }
+        text
     }
 
     fn suggestion(&self) -> String {
         let Some(wait) = self.wait else {
             return "do not retry; ask for less at a time or for a higher limit".to_owned();
         };
+        let mut text = String::with_capacity(MESSAGE_BYTES);
         let seconds = wait.retry_after_seconds();
-        let unit = if seconds == 1 { "second" } else { "seconds" };
-        let rest = if self.other_tools_may_work() {
+        text.push_str("wait ");
+        number(&mut text, seconds);
+        text.push_str(if seconds == 1 { " second" } else { " seconds" });
+        text.push_str(" before retrying");
+        text.push_str(if self.other_tools_may_work() {
             "; other tools may work meanwhile"
         } else {
             "; other tools are limited as well"
-        };
-        format!("wait {seconds} {unit} before retrying{rest}")
+        });
+        text
     }
 }

@@ -17,6 +17,7 @@ use crate::gate::Gate;
 use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
 use crate::gate::edge::Edge;
+use crate::gate::escalation::Escalation;
 use crate::gate::proxies::Proxies;
 use crate::gate::streams::Streams;
 use crate::health::{self, Health};
@@ -33,6 +34,7 @@ use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
 use crate::telemetry::{Telemetry, process};
 use crate::usage::{self, Usage};
+use crate::webhooks::Webhooks;
 
 /// How often idle limiter state is looked for. Admission sweeps as it goes; this is for quiet servers.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
@@ -108,6 +110,8 @@ impl House {
                 Arc::clone(&policy),
                 registry,
                 settings.retry_jitter,
+                Escalation::up_to(settings.escalate_waits_to.0),
+                clock.clone(),
                 Arc::clone(&telemetry),
             ),
             endpoint: HttpEndpoint::new(&engine, session_options(settings), shutdown.clone()),
@@ -131,6 +135,8 @@ impl House {
             patience: health::patience(settings),
         };
 
+        let webhooks = Webhooks::new(control.clone(), settings, clock.clone(), Arc::clone(&telemetry));
+        let webhooks = Arc::new(webhooks.map_err(|error| SettingsError(error.to_string()))?);
         let tasks = TaskTracker::new();
         tasks.spawn(policy.follow(watch, settings.reload_interval.0, shutdown.clone()));
         if let Some(reload) = &settings_reload {
@@ -144,20 +150,22 @@ impl House {
         let live = Arc::new(Live {
             explainer: Arc::clone(&explainer),
             usage,
+            webhooks: Arc::clone(&webhooks),
             draining: draining.clone(),
             started_at: clock.now_ms(),
         });
         let id = format!("{:016x}", rand::rng().random::<u64>());
         let bind = settings.bind.to_string();
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
+        tasks.spawn(webhooks.deliver(shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
         Ok(Self { gate, engine, explainer, health, live, settings_reload, control, clock, draining, shutdown, tasks })
     }
 
     /// What the admin API works with.
-    pub(crate) fn api(&self) -> Api {
+    pub(crate) fn api(&self, settings: &Settings) -> Api {
         let live = Arc::clone(&self.live) as Arc<dyn LiveView>;
-        Api::new(self.control.clone(), live, self.clock.clone(), self.draining.clone())
+        Api::new(self.control.clone(), live, self.clock.clone(), settings.panel, self.draining.clone())
     }
 
     /// Ends the background work and closes the database.

@@ -20,13 +20,17 @@ fn throttled(wait_ms: u64) -> Refusal {
         reason: Reason::RateLimit,
         scope: Scope::Tool,
         tool: Some("export".into()),
-        limit: "1 requests / 60s".to_owned(),
+        limit: "1 requests / 60s".into(),
         current_usage: 1,
         remaining: 0,
         wait: Some(Wait::exact(wait_ms * 1_000_000)),
         fields: Fields::default(),
         would_throttle: RuleSet::default(),
     }))
+}
+
+fn refuse(usage: &Usage, who: Who, tool: Option<&str>, refusal: &Refusal, request_id: &str) {
+    usage.refused(&usage.series(who, tool), who, refusal, request_id);
 }
 
 /// A database with a tenant and two agents.
@@ -59,8 +63,8 @@ fn what_is_counted_is_taken_once() {
     let series = usage.series(Who::default(), Some("export"));
     series.served(Some(Outcome::Ok), Duration::from_micros(500), false, None);
     series.served(Some(Outcome::ToolError), Duration::from_millis(7), true, None);
-    usage.refused(Who::default(), None, &throttled(1_000), "r-1");
-    usage.refused(Who::default(), Some("export"), &Refusal::Suspended("agent"), "r-2");
+    refuse(&usage, Who::default(), Some("export"), &throttled(1_000), "r-1");
+    refuse(&usage, Who::default(), Some("export"), &Refusal::Suspended("agent"), "r-2");
     let counts = series.take().expect("something");
     assert_eq!((counts.calls, counts.ok, counts.errors, counts.throttled, counts.denied), (4, 1, 1, 1, 1));
     assert_eq!((counts.by_tool, counts.by_rate, counts.would_throttle, counts.latency_us), (1, 1, 1, 7_500));
@@ -76,11 +80,11 @@ fn attempts_are_counted_from_the_first_refusal_to_the_call_that_got_through_or_a
     let serve_as = |told| series.served(Some(Outcome::Ok), Duration::ZERO, false, usage.admitted(&series, told));
     let serve = || serve_as(None);
     serve();
-    usage.refused(Who::default(), None, &throttled(1_000), "r");
+    refuse(&usage, Who::default(), Some("export"), &throttled(1_000), "r");
     clock.advance(Duration::from_secs(1));
     serve();
     for _ in 0..9 {
-        usage.refused(Who::default(), None, &throttled(1_000), "r");
+        refuse(&usage, Who::default(), Some("export"), &throttled(1_000), "r");
     }
     serve();
     serve_as(Some(3));
@@ -140,10 +144,10 @@ async fn a_flood_of_refusals_becomes_few_events_that_stand_for_all() {
     let clock = ManualClock::at(START);
     let usage = usage(10, &clock);
     for _ in 0..500 {
-        usage.refused(Who::default(), None, &throttled(1_000), "r");
+        refuse(&usage, Who::default(), Some("export"), &throttled(1_000), "r");
     }
     clock.advance(Duration::from_mins(1));
-    usage.refused(Who::default(), None, &throttled(1_000), "r-last");
+    refuse(&usage, Who::default(), Some("export"), &throttled(1_000), "r-last");
     let events = std::mem::take(&mut *usage.events.lock());
     assert_eq!(events.len(), 11);
     assert_eq!(events.iter().map(|event| event.count).sum::<i64>(), 501);
@@ -158,7 +162,7 @@ async fn what_the_writer_takes_arrives_and_the_agent_was_seen() {
     let mut writer = Writer::new(control.clone());
     for _ in 0..3 {
         usage.series(one, Some("export")).served(Some(Outcome::Ok), Duration::ZERO, false, None);
-        usage.refused(one, Some("export"), &throttled(1_000), "r");
+        refuse(&usage, one, Some("export"), &throttled(1_000), "r");
         writer.write(&usage).await;
         assert!(writer.is_done());
     }

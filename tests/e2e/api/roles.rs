@@ -10,7 +10,7 @@ use super::{Program, problem};
 
 /// Whose business a route is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+pub(super) enum Of {
     /// Of a tenant: of anybody who has the role in it. To others it does not exist.
     Tenant,
     /// Of everybody, each sees what is theirs.
@@ -27,7 +27,7 @@ use Of::{Everybody, Server, ServerUnseen, Tenant, TenantByServer};
 use Role::{Operator, Owner, Viewer};
 
 /// The routes as the document has them: method, path, the rest of the path, body, least role, whose business.
-const ROUTES: &[(&str, &str, &str, &str, Role, Of)] = &[
+pub(super) const ROUTES: &[(&str, &str, &str, &str, Role, Of)] = &[
     ("get", "/tenants", "", "", Viewer, Everybody),
     ("post", "/tenants", "", r#"{"slug":"{new}","name":"New"}"#, Operator, Server),
     ("get", "/tenants/{tenant}", "", "", Viewer, Tenant),
@@ -103,6 +103,8 @@ const ROUTES: &[(&str, &str, &str, &str, Role, Of)] = &[
         Operator,
         Tenant,
     ),
+    ("post", "/alert-rules/{rule}/rotate-secret", "", "", Operator, Tenant),
+    ("post", "/alert-rules/{rule}/test", "", "", Operator, Tenant),
     ("delete", "/alert-rules/{rule}", "", "", Operator, Tenant),
     ("get", "/audit", "?tenant={slug}", "", Viewer, Tenant),
     ("get", "/audit/verify", "", "", Viewer, Server),
@@ -145,7 +147,7 @@ const ROUTES: &[(&str, &str, &str, &str, Role, Of)] = &[
 const ELSEWHERE: &[(&str, &str)] = &[("get", "/openapi.json"), ("get", "/events/stream")];
 
 /// Makes what the placeholders of a text stand for: things of this tenant, new ones each time.
-async fn fill(server: &TestServer, text: &str, slug: &str, tenant: TenantId, number: usize) -> String {
+pub(super) async fn fill(server: &TestServer, text: &str, slug: &str, tenant: TenantId, number: usize) -> String {
     let (control, by, of) = (server.control(), actor(), TenantRef::Id(tenant));
     let mut text = text.replace("{slug}", slug).replace("{tenant}", slug).replace("{tenant_id}", &tenant.to_string());
     text = text.replace("{new}", &format!("new-{number}")).replace("{tool}", "export");
@@ -176,7 +178,8 @@ async fn fill(server: &TestServer, text: &str, slug: &str, tenant: TenantId, num
             threshold: 300,
             minutes: 1,
             enabled: true,
-            webhook: None,
+            // Nobody may call it: it is an address of this machine.
+            webhook: Some("http://127.0.0.1:9/".to_owned()),
         };
         let minted = control.alerts().create_rule(&by, new).await.expect("a rule");
         text = text.replace("{rule}", &minted.rule.id.to_string());
@@ -201,7 +204,7 @@ async fn fill(server: &TestServer, text: &str, slug: &str, tenant: TenantId, num
 }
 
 /// A tenant with the agent `bot`.
-async fn tenant(server: &TestServer, slug: &str) -> TenantId {
+pub(super) async fn tenant(server: &TestServer, slug: &str) -> TenantId {
     let tenant = server.control().tenants().create(&actor(), slug, slug).await.expect("a tenant");
     server.control().agents().create(&actor(), &tenant.id.into(), "bot").await.expect("an agent");
     tenant.id

@@ -1,15 +1,15 @@
 //! Looking whether there is something to tell.
 
-use secrecy::SecretString;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::alerts::Alerts;
+use crate::alerts::deliveries::{self, Delivery, DeliveryEvent};
 use crate::alerts::rules::{ALL_RULES, AlertKind, AlertRule};
 use crate::db::{Transaction, args};
 use crate::error::ControlError;
-use crate::ids::{AgentId, AlertId, AlertRuleId, TenantId};
+use crate::ids::{AgentId, AlertId, AlertRuleId, DeliveryId, TenantId};
 use crate::page::{Page, PageRequest};
 use crate::usage::{EVERYBODY, Grain, RunawayRule};
 
@@ -38,6 +38,41 @@ pub struct Alert {
     pub began_at: i64,
     /// When it ended, in epoch milliseconds; while it lasts there is none.
     pub ended_at: Option<i64>,
+    /// What became of the last call of the rule's webhook about it; nothing when there was none.
+    #[sqlx(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub last_delivery: Option<Delivery>,
+}
+
+/// An alert as it is found, beside its last delivery.
+#[derive(sqlx::FromRow)]
+struct Found {
+    #[sqlx(flatten)]
+    alert: Alert,
+    delivery_id: Option<DeliveryId>,
+    event: Option<DeliveryEvent>,
+    attempts: Option<i64>,
+    due_at: Option<i64>,
+    delivered_at: Option<i64>,
+    status: Option<i64>,
+    error: Option<String>,
+}
+
+impl From<Found> for Alert {
+    fn from(found: Found) -> Self {
+        let Found { alert, delivery_id, event, attempts, due_at, delivered_at, status, error } = found;
+        let last_delivery = delivery_id.zip(event).zip(attempts).map(|((id, event), attempts)| Delivery {
+            id,
+            event,
+            attempts,
+            next_attempt_at: due_at,
+            delivered_at,
+            status,
+            error,
+        });
+        Self { last_delivery, ..alert }
+    }
 }
 
 /// What this process knows that is not in the database.
@@ -49,17 +84,6 @@ pub struct Signals {
     pub engine_degraded: bool,
     /// The upstreams whose circuit breakers are open.
     pub open_breakers: Vec<String>,
-}
-
-/// An alert that has just begun or ended, for whoever is to notify.
-#[derive(Clone, Debug)]
-pub struct AlertNotice {
-    /// The alert.
-    pub alert: Alert,
-    /// The URL to call.
-    pub webhook: Option<String>,
-    /// The secret to sign the call with.
-    pub secret: Option<SecretString>,
 }
 
 /// A subject for which a rule alerts now.
@@ -75,8 +99,11 @@ macro_rules! select_alerts {
     ($tail:literal) => {
         concat!(
             "SELECT l.id, l.rule_id, r.name AS rule_name, r.kind, l.tenant_id, l.agent_id, l.subject, l.message,
-                    l.value, l.began_at, l.ended_at
-             FROM alerts l JOIN alert_rules r ON r.id = l.rule_id ",
+                    l.value, l.began_at, l.ended_at,
+                    d.id AS delivery_id, d.event, d.attempts, d.due_at, d.delivered_at, d.status, d.error
+             FROM alerts l JOIN alert_rules r ON r.id = l.rule_id
+             LEFT JOIN webhook_deliveries d
+                 ON d.id = (SELECT MAX(n.id) FROM webhook_deliveries n WHERE n.alert_id = l.id) ",
             $tail
         )
     };
@@ -99,8 +126,6 @@ const BEGIN: &str = "INSERT INTO alerts (id, rule_id, tenant_id, agent_id, subje
 const WORSE: &str = "UPDATE alerts SET value = $2, message = $3 WHERE id = $1 AND value < $2";
 
 const END: &str = "UPDATE alerts SET open = NULL, ended_at = $2 WHERE id = $1 AND open IS NOT NULL";
-
-const WEBHOOK_SECRET: &str = "SELECT secret FROM alert_rules WHERE id = $1";
 
 const SLUG: &str = "SELECT slug FROM tenants WHERE id = $1";
 
@@ -128,10 +153,11 @@ impl Alerts<'_> {
         let [before] = page.key()?;
         let before = if before.is_empty() { BEHIND_ALL } else { &before };
         let mut tx = self.control.read().await?;
-        let rows = match actor.confined_to() {
+        let found: Vec<Found> = match actor.confined_to() {
             None => tx.all(LIST, args![before, page.rows()]).await?,
             Some(own) => tx.all(LIST_OF_TENANT, args![before, page.rows(), own]).await?,
         };
+        let rows = found.into_iter().map(Alert::from).collect();
         Ok(Page::new(rows, page, |alert: &Alert| vec![alert.id.to_string()]))
     }
 
@@ -142,25 +168,27 @@ impl Alerts<'_> {
     pub async fn open(self, actor: &Actor) -> Result<Vec<Alert>, ControlError> {
         actor.require(Role::Viewer)?;
         let mut tx = self.control.read().await?;
-        Ok(match actor.confined_to() {
+        let found: Vec<Found> = match actor.confined_to() {
             None => tx.all(OPEN, args![]).await?,
             Some(own) => tx.all(OPEN_OF_TENANT, args![own]).await?,
-        })
+        };
+        Ok(found.into_iter().map(Alert::from).collect())
     }
 
-    /// Looks at every rule, begins and ends alerts, and returns those that this call has begun or ended.
+    /// Looks at every rule, begins and ends alerts, and returns those that this call has begun or ended. Webhooks that are to
+    /// be told of them are due at once.
     ///
     /// # Errors
     /// `Forbidden` for an actor confined to a tenant, `Database`.
-    pub async fn evaluate(self, actor: &Actor, signals: &Signals) -> Result<Vec<AlertNotice>, ControlError> {
+    pub async fn evaluate(self, actor: &Actor, signals: &Signals) -> Result<Vec<Alert>, ControlError> {
         actor.require_global(Role::Operator)?;
         let rules: Vec<AlertRule> = self.control.read().await?.all(ALL_RULES, args![]).await?;
-        let mut notices = Vec::new();
+        let mut changed = Vec::new();
         for rule in rules {
             let firing = if rule.enabled { self.firing(actor, &rule, signals).await? } else { Vec::new() };
-            self.settle(&rule, firing, signals, &mut notices).await?;
+            self.settle(&rule, firing, signals, &mut changed).await?;
         }
-        Ok(notices)
+        Ok(changed)
     }
 
     /// Deletes alerts that ended longer ago than this, in milliseconds.
@@ -253,9 +281,10 @@ impl Alerts<'_> {
         rule: &AlertRule,
         firing: Vec<Firing>,
         signals: &Signals,
-        notices: &mut Vec<AlertNotice>,
+        settled: &mut Vec<Alert>,
     ) -> Result<(), ControlError> {
-        let open: Vec<Alert> = self.control.read().await?.all(OPEN_OF_RULE, args![rule.id]).await?;
+        let open: Vec<Found> = self.control.read().await?.all(OPEN_OF_RULE, args![rule.id]).await?;
+        let open: Vec<Alert> = open.into_iter().map(Alert::from).collect();
         // What another process has seen of itself is not ours to end.
         let ours = |alert: &Alert| match rule.kind {
             AlertKind::EngineDegraded | AlertKind::BreakerOpen if rule.enabled => {
@@ -290,6 +319,7 @@ impl Alerts<'_> {
                 value: found.value,
                 began_at: now,
                 ended_at: None,
+                last_delivery: None,
             };
             let values = args![
                 alert.id,
@@ -308,17 +338,16 @@ impl Alerts<'_> {
         }
         for alert in over {
             if tx.execute(END, args![alert.id, now]).await? > 0 {
-                changed.push(Alert { ended_at: Some(now), ..alert.clone() });
+                changed.push(Alert { ended_at: Some(now), last_delivery: None, ..alert.clone() });
             }
         }
-        let secret: Option<(Option<String>,)> = tx.optional(WEBHOOK_SECRET, args![rule.id]).await?;
+        if rule.webhook.is_some() {
+            for alert in &changed {
+                deliveries::queue(&mut tx, rule, alert, now).await?;
+            }
+        }
         tx.commit().await?;
-        let secret = secret.and_then(|(secret,)| secret);
-        notices.extend(changed.into_iter().map(|alert| AlertNotice {
-            alert,
-            webhook: rule.webhook.clone(),
-            secret: secret.clone().map(SecretString::from),
-        }));
+        settled.append(&mut changed);
         Ok(())
     }
 }

@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
 use crate::admins::ShownOnce;
-use crate::alerts::Alerts;
+use crate::alerts::deliveries::new_secret;
+use crate::alerts::{Alerts, NO_WEBHOOK};
 use crate::audit::Record;
 use crate::change::Change;
 use crate::db::{Transaction, args, text_column};
@@ -41,7 +42,7 @@ pub struct AlertRule {
     pub minutes: i64,
     /// Whether it is looked at.
     pub enabled: bool,
-    /// The URL of a webhook. It is kept with the rule; this version calls no webhooks.
+    /// The URL that is told when an alert begins and ends.
     pub webhook: Option<String>,
     /// Who made it.
     pub created_by: String,
@@ -123,7 +124,7 @@ pub struct NewAlertRule {
     pub minutes: i64,
     /// Whether it is looked at.
     pub enabled: bool,
-    /// The URL of a webhook, `http` or `https`. It is kept with the rule; this version calls no webhooks.
+    /// The URL that is told when an alert begins and ends, `http` or `https`.
     pub webhook: Option<String>,
 }
 
@@ -172,8 +173,6 @@ const DELETE: &str = "DELETE FROM alert_rules WHERE id = $1";
 /// All of them are looked at several times a minute.
 const MOST_RULES: i64 = 500;
 
-const SECRET_PREFIX: &str = "sgwhk_";
-
 impl Alerts<'_> {
     /// Makes a rule.
     ///
@@ -205,7 +204,7 @@ impl Alerts<'_> {
             updated_at: change.now,
             revision: change.revision,
         };
-        let secret = rule.webhook.is_some().then(|| ShownOnce::generate(&mut rng(), SECRET_PREFIX));
+        let secret = rule.webhook.is_some().then(|| new_secret(&mut rng()));
         write(&mut change, &rule, secret.as_ref().map(ShownOnce::expose)).await?;
         change.record(record("alert_rule.create", None, Some(&rule))).await?;
         change.commit().await?;
@@ -242,13 +241,32 @@ impl Alerts<'_> {
         }
         let after = AlertRule { updated_at: change.now, revision: change.revision, ..after };
         let moved = after.webhook != before.webhook;
-        let secret = (moved && after.webhook.is_some()).then(|| ShownOnce::generate(&mut rng(), SECRET_PREFIX));
+        let secret = (moved && after.webhook.is_some()).then(|| new_secret(&mut rng()));
         let (kept,): (Option<String>,) = change.tx.one(SECRET, args![rule]).await?;
         let kept = kept.filter(|_| !moved);
         write(&mut change, &after, secret.as_ref().map(ShownOnce::expose).or(kept.as_deref())).await?;
         change.record(record("alert_rule.replace", Some(&before), Some(&after))).await?;
         change.commit().await?;
         Ok(MintedAlertRule { rule: after, secret })
+    }
+
+    /// Gives a rule's webhook another secret. What is signed from then on is signed with it.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` for a rule without a webhook.
+    pub async fn rotate_secret(self, actor: &Actor, rule: AlertRuleId) -> Result<MintedAlertRule, ControlError> {
+        actor.require(Role::Operator)?;
+        let mut change = self.control.change(actor).await?;
+        let before = visible(&mut change.tx, actor, rule).await?;
+        if before.webhook.is_none() {
+            return Err(ControlError::Conflict(NO_WEBHOOK.to_owned()));
+        }
+        let after = AlertRule { updated_at: change.now, revision: change.revision, ..before.clone() };
+        let secret = new_secret(&mut rng());
+        write(&mut change, &after, Some(secret.expose())).await?;
+        change.record(record("alert_rule.rotate_secret", Some(&before), Some(&after))).await?;
+        change.commit().await?;
+        Ok(MintedAlertRule { rule: after, secret: Some(secret) })
     }
 
     /// One rule.
@@ -353,7 +371,7 @@ async fn write(change: &mut Change<'_>, rule: &AlertRule, secret: Option<&str>) 
     Ok(())
 }
 
-async fn visible(tx: &mut Transaction, actor: &Actor, rule: AlertRuleId) -> Result<AlertRule, ControlError> {
+pub(super) async fn visible(tx: &mut Transaction, actor: &Actor, rule: AlertRuleId) -> Result<AlertRule, ControlError> {
     let found: Option<AlertRule> = tx.optional(BY_ID, args![rule]).await?;
     let seen = found.filter(|found| match actor.confined_to() {
         None => true,
@@ -362,7 +380,7 @@ async fn visible(tx: &mut Transaction, actor: &Actor, rule: AlertRuleId) -> Resu
     seen.ok_or_else(|| ControlError::not_found("alert rule", &rule))
 }
 
-fn record(action: &'static str, before: Option<&AlertRule>, after: Option<&AlertRule>) -> Record {
+pub(super) fn record(action: &'static str, before: Option<&AlertRule>, after: Option<&AlertRule>) -> Record {
     let rule = after.or(before);
     Record {
         action,

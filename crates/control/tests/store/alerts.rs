@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use secrecy::ExposeSecret;
+use secrecy::ExposeSecret as _;
 use sluicegate_control::{
-    Actor, Agent, AlertKind, Counts, NewAlertRule, PageRequest, Reach, Role, Signals, UsageBatch, UsageRow,
+    Actor, Agent, AlertKind, AttemptOutcome, Counts, DeliveryEvent, NewAlertRule, PageRequest, Reach, Role, Signals,
+    UsageBatch, UsageRow,
 };
 
 use crate::harness::{START, Store, kind, on_both};
@@ -34,9 +35,8 @@ async fn called(store: &Store, seq: i64, agent: &Agent, at: i64, calls: i64, thr
 
 /// Evaluates, and tells what began (`true`) and what ended.
 async fn evaluate(store: &Store, signals: &Signals) -> Vec<(String, bool)> {
-    let notices = store.control.alerts().evaluate(&store.root, signals).await.unwrap();
-    let mut told: Vec<_> =
-        notices.into_iter().map(|notice| (notice.alert.subject, notice.alert.ended_at.is_none())).collect();
+    let changed = store.control.alerts().evaluate(&store.root, signals).await.unwrap();
+    let mut told: Vec<_> = changed.into_iter().map(|alert| (alert.subject, alert.ended_at.is_none())).collect();
     told.sort();
     told
 }
@@ -46,7 +46,7 @@ on_both! {
         store.tenant("acme").await;
         let agent = store.agent("acme", "u-42").await;
         let new = NewAlertRule { tenant: Some("acme".into()), ..rule(AlertKind::Throttling, 20, 2) };
-        let minted = store.control.alerts().create_rule(&store.root, new).await.unwrap();
+        store.control.alerts().create_rule(&store.root, new).await.unwrap();
         let none = Signals::default();
         called(store, 1, &agent, START - MINUTE, 100, 50).await;
         assert_eq!(evaluate(store, &none).await, [], "one minute is not two");
@@ -56,12 +56,9 @@ on_both! {
             store.control.alerts().evaluate(&store.root, &none),
             second.alerts().evaluate(&store.root, &none),
         );
-        let notices = [one.unwrap(), other.unwrap()].concat();
-        assert_eq!(notices.len(), 1, "one of two servers notifies");
-        assert_eq!(notices[0].alert.subject, "tenant acme");
-        assert_eq!(notices[0].alert.value, 50);
-        let secret = minted.secret.unwrap();
-        assert_eq!(notices[0].secret.as_ref().unwrap().expose_secret(), secret.expose());
+        let begun = [one.unwrap(), other.unwrap()].concat();
+        assert_eq!(begun.len(), 1, "one of two servers begins it");
+        assert_eq!((&*begun[0].subject, begun[0].value), ("tenant acme", 50));
         assert_eq!(evaluate(store, &none).await, [], "it lasts");
         let open = store.control.alerts().open(&store.root).await.unwrap();
         assert_eq!(open.len(), 1);
@@ -121,6 +118,46 @@ on_both! {
         assert!(alerts.replace_rule(&store.root, minted.rule.id, moved).await.unwrap().secret.is_some());
     }
 
+    async fn one_of_two_servers_gets_a_message_and_another_when_the_first_is_silent(store: &Store) {
+        let (alerts, second) = (store.control.alerts(), store.second().await);
+        let minted = alerts.create_rule(&store.root, rule(AlertKind::EngineDegraded, 1, 1)).await.unwrap();
+        let sick = Signals { instance: "a".to_owned(), engine_degraded: true, open_breakers: Vec::new() };
+        assert_eq!(evaluate(store, &sick).await.len(), 1);
+        let claim = async |control: &sluicegate_control::Control| {
+            control.alerts().claim_deliveries(&store.root, 30_000, 8).await.unwrap()
+        };
+        let (one, other) = tokio::join!(claim(&store.control), claim(&second));
+        let claimed = [one, other].concat();
+        assert_eq!(claimed.len(), 1, "one of two servers sends it");
+        let first = &claimed[0];
+        assert_eq!((first.attempt, first.message.event, &*first.message.url), (1, DeliveryEvent::Began, "https://example.com/hook"));
+        assert_eq!(first.message.secret.expose_secret(), minted.secret.unwrap().expose());
+        assert!(claim(&second).await.is_empty(), "it is claimed");
+
+        store.clock.advance(Duration::from_secs(30));
+        let again = claim(&second).await.remove(0);
+        assert_eq!((again.message.id, &again.message.body, again.attempt), (first.message.id, &first.message.body, 2));
+        let late = alerts.settle_delivery(&store.root, first, Some(204), &AttemptOutcome::Delivered).await.unwrap();
+        assert!(!late, "the first one's claim is over");
+        let later = AttemptOutcome::TryAgain { wait_ms: 5_000, error: "busy".to_owned() };
+        assert!(second.alerts().settle_delivery(&store.root, &again, Some(503), &later).await.unwrap());
+        let last = async || alerts.open(&store.root).await.unwrap().remove(0).last_delivery.unwrap();
+        let noted = last().await;
+        assert_eq!((noted.attempts, noted.status, noted.error.as_deref()), (2, Some(503), Some("busy")));
+        assert_eq!(noted.next_attempt_at, Some(START + 35_000));
+
+        // Without a webhook there is nobody to tell.
+        let quiet = NewAlertRule { webhook: None, ..rule(AlertKind::EngineDegraded, 1, 1) };
+        alerts.replace_rule(&store.root, minted.rule.id, quiet).await.unwrap();
+        store.clock.advance(Duration::from_secs(5));
+        assert!(claim(&store.control).await.is_empty());
+        let noted = last().await;
+        assert!(noted.is_given_up() && noted.error.as_deref() == Some("the rule has no webhook"), "{noted:?}");
+        assert_eq!(kind(&alerts.rotate_secret(&store.root, minted.rule.id).await), "conflict");
+        assert_eq!(kind(&alerts.test_message(&store.root, minted.rule.id).await), "conflict");
+        assert_eq!(store.texts("SELECT action FROM audit_log ORDER BY seq DESC LIMIT 1").await, ["alert_rule.replace"]);
+    }
+
     async fn a_rule_that_makes_no_sense_is_refused(store: &Store) {
         store.tools(&["export"]).await;
         store.tenant("acme").await;
@@ -145,6 +182,6 @@ on_both! {
             assert_eq!(kind(&outcome), expected, "{new:?}");
         }
         let audit = store.texts("SELECT COALESCE(after, '') FROM audit_log").await;
-        assert!(audit.iter().all(|after| !after.contains("sgwhk_")), "the secret is not in the audit log");
+        assert!(audit.iter().all(|after| !after.contains("whsec_")), "the secret is not in the audit log");
     }
 }

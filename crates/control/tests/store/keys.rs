@@ -175,4 +175,34 @@ on_both! {
         let refused = store.control.keys().create(&store.root, &acme, &nobody, new).await;
         assert_eq!(kind(&refused), "not found");
     }
+
+    async fn ten_thousand_keys_of_one_tenant_are_listed_page_by_page(store: &Store) {
+        store.tenant("acme").await;
+        let agent = store.agent("acme", "u-42").await;
+        let own = store.key(&agent).await;
+        let last_32 = if store.is_postgres() { "right(repeat('0', 32) || n, 32)" } else { "printf('%032d', n)" };
+        let many = format!(
+            "INSERT INTO api_keys (id, tenant_id, agent_id, name, environment, secret_hash, scopes, created_at, created_by,
+                 revision)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000)
+             SELECT 'key_' || {last_32}, k.tenant_id, k.agent_id, 'key ' || n,
+                 k.environment, k.secret_hash, k.scopes, k.created_at, k.created_by, k.revision
+             FROM n CROSS JOIN api_keys k WHERE k.id = '{}'",
+            own.record.id
+        );
+        store.sql(&many).await.unwrap();
+        let (mut page, mut seen, mut pages) = (PageRequest::first(PageRequest::MAX), std::collections::BTreeSet::new(), 0);
+        loop {
+            let found = store.control.keys().list(&store.root, &"acme".into(), None, &page).await.unwrap();
+            pages += 1;
+            seen.extend(found.items.iter().map(|key| key.id));
+            let Some(next) = found.next else { break };
+            page = PageRequest { after: Some(next), limit: PageRequest::MAX };
+        }
+        assert_eq!((seen.len(), pages), (10_001, 51));
+        let credential = store.control.credentials().find(own.record.id).await.unwrap().unwrap();
+        assert!(credential.secret_hash.verify(&ApiKey::parse(own.key.expose()).unwrap()));
+        store.control.tenants().delete(&store.root, &"acme".into()).await.unwrap();
+        assert_eq!(store.texts("SELECT CAST(COUNT(*) AS TEXT) FROM api_keys").await, ["0"]);
+    }
 }

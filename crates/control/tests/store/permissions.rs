@@ -153,6 +153,9 @@ pub(crate) fn use_cases() -> Vec<UseCase> {
         "alerts.list", Viewer, Filtered: |c, a, _f| c.alerts().list(a, &PageRequest::default());
         "alerts.open", Viewer, Filtered: |c, a, _f| c.alerts().open(a);
         "alerts.evaluate", Operator, Forbidden: |c, a, _f| async { c.alerts().evaluate(a, &Signals::default()).await };
+        "alerts.test_message", Operator, ToItsTenant: |c, a, f| c.alerts().test_message(a, f.rule);
+        "alerts.rotate_secret", Operator, ToItsTenant: |c, a, f| c.alerts().rotate_secret(a, f.rule);
+        "alerts.claim_deliveries", Operator, Forbidden: |c, a, _f| c.alerts().claim_deliveries(a, 1_000, 8);
         "alerts.forget", Operator, Forbidden: |c, a, _f| c.alerts().forget(a, 1);
         "alerts.delete_rule", Operator, ToItsTenant: |c, a, f| c.alerts().delete_rule(a, f.rule);
         "instances.list", Viewer, Forbidden: |c, a, _f| c.instances().list(a);
@@ -198,7 +201,7 @@ fn rule(tenant: Option<TenantId>) -> NewAlertRule {
         threshold: 10,
         minutes: 5,
         enabled: true,
-        webhook: None,
+        webhook: Some("https://example.com/hook".to_owned()),
     }
 }
 

@@ -73,7 +73,7 @@ impl<H: ServerHandler> Handler<H> {
                 context.extensions.insert(call);
                 once(keyed, async || self.inner.call_tool(request, context).await.map_err(Failure::Protocol)).await
             };
-            let response = scope(tool.name(), admitted, None, &cancellation, work).await?;
+            let response = scope(tool.name(), admitted, None, Some(&cancellation), work).await?;
             if let CallToolResponse::Task(created) = &response {
                 self.shared.tasks.note(&created.task.task_id, &visit.owner);
             }
@@ -82,6 +82,6 @@ impl<H: ServerHandler> Handler<H> {
         let wire = Wire::of(&mut request, &context, &self.log_level, &self.shared.seal);
         let arguments = request.arguments.unwrap_or_default();
         let work = |call| once(keyed, || run(tool, Call::new(arguments, call)));
-        scope(tool.name(), admitted, Some(wire), &cancellation, work).await
+        scope(tool.name(), admitted, Some(wire), Some(&cancellation), work).await
     }
 }

@@ -9,6 +9,8 @@ use http_body_util::BodyExt as _;
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::engine::Engine;
 use crate::passage::Owner;

@@ -82,7 +82,7 @@ impl World {
         let keyed = self.replays.keyed(tool, &admitted, Some(&arguments));
         let work = |context| once(keyed, || run(tool, Call::new(arguments, context)));
         let never = tokio_util::sync::CancellationToken::new();
-        let Ok(CallToolResponse::Complete(result)) = scope("set", admitted, None, &never, work).await else {
+        let Ok(CallToolResponse::Complete(result)) = scope("set", admitted, None, Some(&never), work).await else {
             panic!("every call has a result");
         };
         let text = result.content[0].as_text().expect("a text").text.clone();

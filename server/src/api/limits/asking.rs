@@ -11,10 +11,10 @@ use utoipa_axum::routes;
 use super::form::LimitForm;
 use super::of_the_body;
 use crate::api::Api;
-use crate::api::bearer::By;
 use crate::api::listing::{Listing, page};
 use crate::api::payload::{Nothing, Payload, Query};
 use crate::api::problem::Problem;
+use crate::api::who::By;
 
 pub(super) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()

@@ -10,10 +10,10 @@ use utoipa_axum::routes;
 
 use super::range;
 use crate::api::Api;
-use crate::api::bearer::By;
 use crate::api::listing::page;
 use crate::api::payload::Query;
 use crate::api::problem::{Kind, Problem};
+use crate::api::who::By;
 
 pub(super) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(get_throttle_by_tool)).routes(routes!(get_throttle_series))

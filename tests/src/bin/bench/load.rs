@@ -16,10 +16,10 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    pub(crate) const fn label(self, legacy: &'static str, modern: &'static str) -> &'static str {
+    pub(crate) const fn revision(self) -> &'static str {
         match self {
-            Self::Legacy => legacy,
-            Self::Modern => modern,
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
         }
     }
 }

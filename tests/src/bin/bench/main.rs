@@ -1,4 +1,5 @@
-//! Compares Sluicegate with a bare server of the official SDK: the same tool, the same load, in turn, on loopback.
+//! Compares Sluicegate with a bare server of the official SDK and with a bare HTTP handler: the same tool, the same load, in
+//! turn, on loopback.
 //!
 //! `cargo run --release -p sluicegate-tests --bin bench`. The load generator shares the machine with the server, so the
 //! server's CPU time per call is the figure that counts; calls per second stand beside it. Every answer's body is checked.
@@ -7,7 +8,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-mod bare;
+mod bare_axum;
+mod bare_rmcp;
 mod gated;
 mod load;
 mod process;
@@ -29,7 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
         // The servers are processes of their own, so that their CPU time can be told from the load's.
-        Some("serve-bare") => return bare::serve().await,
+        Some("serve-axum") => return bare_axum::serve().await,
+        Some("serve-rmcp") => return bare_rmcp::serve().await,
         Some("serve-gated") => return gated::serve().await,
         _ => {}
     }
@@ -56,25 +59,28 @@ impl Options {
 
 /// One row of the table: a server and what it is asked.
 struct Row {
-    name: &'static str,
+    name: String,
     server: usize,
     request: load::Request,
     samples: Vec<load::Sample>,
 }
 
+/// The rows of one era, in this order.
+const ROWS_PER_ERA: usize = 4;
+
 async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let bare = Contender::start("serve-bare").await?;
+    let axum = Contender::start("serve-axum").await?;
+    let rmcp = Contender::start("serve-rmcp").await?;
     let gated = Contender::start("serve-gated").await?;
     let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
+    let servers = [&axum, &rmcp, &gated];
     let mut rows = Vec::new();
     for era in [load::Era::Legacy, load::Era::Modern] {
-        rows.push(Row::new(era.label("bare rmcp", "bare rmcp, 2026-07-28"), 0, load::Request::echo(&bare, None, era)));
-        let echo = load::Request::echo(&gated, Some(served), era);
-        rows.push(Row::new(era.label("sluicegate", "sluicegate, 2026-07-28"), 1, echo));
-        let limited = load::Request::limited(&gated, refused, era);
-        rows.push(Row::new(era.label("sluicegate, refusing", "sluicegate, refusing, 2026-07-28"), 1, limited));
+        rows.push(Row::new("bare axum", era, 0, load::Request::echo(&axum, None, era)));
+        rows.push(Row::new("bare rmcp", era, 1, load::Request::echo(&rmcp, None, era)));
+        rows.push(Row::new("sluicegate", era, 2, load::Request::echo(&gated, Some(served), era)));
+        rows.push(Row::new("sluicegate, refusing", era, 2, load::Request::limited(&gated, refused, era)));
     }
-    let servers = [&bare, &gated];
     for row in &rows {
         load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1)).await?;
     }
@@ -90,8 +96,8 @@ async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 impl Row {
-    fn new(name: &'static str, server: usize, request: load::Request) -> Self {
-        Self { name, server, request, samples: Vec::new() }
+    fn new(name: &str, era: load::Era, server: usize, request: load::Request) -> Self {
+        Self { name: format!("{name}, {}", era.revision()), server, request, samples: Vec::new() }
     }
 
     fn median(&self, figure: impl Fn(&load::Sample) -> f64) -> f64 {
@@ -111,33 +117,34 @@ impl Row {
 
 fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    // Each era is compared with the bare server of its own.
-    let ratios = |row: &Row| {
-        let at = rows.iter().position(|other| std::ptr::eq(other, row)).unwrap_or_default();
-        let base = &rows[at - at % 3];
-        (row.calls_per_second() / base.calls_per_second(), row.cpu_micros() / base.cpu_micros())
+    // Each era is compared with the bare servers of its own.
+    let ratios = |at: usize| {
+        let (row, era) = (&rows[at], at - at % ROWS_PER_ERA);
+        let (axum, rmcp) = (&rows[era], &rows[era + 1]);
+        [
+            row.calls_per_second() / rmcp.calls_per_second(),
+            row.cpu_micros() / rmcp.cpu_micros(),
+            row.cpu_micros() / axum.cpu_micros(),
+        ]
     };
     if options.json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|row| {
-                let (calls, cpu) = ratios(row);
+            .enumerate()
+            .map(|(at, row)| {
+                let [calls, cpu, cpu_of_axum] = ratios(at);
                 serde_json::json!({ "row": row.name, "calls_per_second": row.calls_per_second(),
-                "cpu_micros_per_call": row.cpu_micros(), "calls_ratio": calls, "cpu_ratio": cpu })
+                    "cpu_micros_per_call": row.cpu_micros(), "calls_of_rmcp": calls, "cpu_of_rmcp": cpu,
+                    "cpu_of_axum": cpu_of_axum })
             })
             .collect();
         return writeln!(out, "{}", serde_json::Value::from(rows));
     }
-    writeln!(out, "| server | calls/s | vs bare | CPU per call | vs bare |\n|---|---|---|---|---|")?;
-    for row in rows {
-        let (calls, cpu) = ratios(row);
-        writeln!(
-            out,
-            "| {} | {:.0} | {calls:.2}x | {:.1} us | {cpu:.2}x |",
-            row.name,
-            row.calls_per_second(),
-            row.cpu_micros()
-        )?;
+    writeln!(out, "| server | calls/s | of rmcp | CPU per call | of rmcp | of axum |\n|---|---|---|---|---|---|")?;
+    for (at, row) in rows.iter().enumerate() {
+        let ([calls, cpu, cpu_of_axum], name) = (ratios(at), &row.name);
+        let (per_second, micros) = (row.calls_per_second(), row.cpu_micros());
+        writeln!(out, "| {name} | {per_second:.0} | {calls:.2}x | {micros:.1} us | {cpu:.2}x | {cpu_of_axum:.2}x |")?;
     }
     writeln!(
         out,

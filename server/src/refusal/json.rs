@@ -1,0 +1,103 @@
+//! JSON of answers that are written by the thousand: appended to one text, without a tree and without formatting.
+
+use itoa::Integer;
+
+/// An object that is being written, member by member.
+pub(crate) struct Object<'a> {
+    text: &'a mut String,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Writes an object into `text`.
+    pub(crate) fn write(text: &'a mut String, members: impl FnOnce(&mut Object<'_>)) {
+        text.push('{');
+        let mut object = Object { text, first: true };
+        members(&mut object);
+        object.text.push('}');
+    }
+
+    /// `name` is ours, and needs no escapes.
+    fn name(&mut self, name: &'static str) {
+        if !self.first {
+            self.text.push(',');
+        }
+        self.first = false;
+        self.text.push('"');
+        self.text.push_str(name);
+        self.text.push_str("\":");
+    }
+
+    /// A member that is a text.
+    pub(crate) fn text(&mut self, name: &'static str, value: &str) {
+        self.name(name);
+        quoted(self.text, value);
+    }
+
+    /// A member that is a whole number.
+    pub(crate) fn number(&mut self, name: &'static str, value: impl Integer) {
+        self.name(name);
+        number(self.text, value);
+    }
+
+    /// A member that is true or false.
+    pub(crate) fn boolean(&mut self, name: &'static str, value: bool) {
+        self.raw(name, if value { "true" } else { "false" });
+    }
+
+    /// A member whose JSON is there already.
+    pub(crate) fn raw(&mut self, name: &'static str, json: &str) {
+        self.name(name);
+        self.text.push_str(json);
+    }
+
+    /// A member that is an object.
+    pub(crate) fn object(&mut self, name: &'static str, members: impl FnOnce(&mut Object<'_>)) {
+        self.name(name);
+        Object::write(self.text, members);
+    }
+}
+
+/// Appends a whole number in decimal digits.
+pub(crate) fn number(text: &mut String, value: impl Integer) {
+    text.push_str(itoa::Buffer::new().format(value));
+}
+
+fn quoted(text: &mut String, value: &str) {
+    text.push('"');
+    if value.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        text.push_str(value);
+    } else {
+        // Rare, so the library may do it, quotes and all.
+        let escaped = serde_json::Value::from(value).to_string();
+        text.push_str(&escaped[1..escaped.len() - 1]);
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back_whatever_the_texts_hold() {
+        for text in ["", "plain", "\"quoted\"", "back\\slash", "line\nbreak", "\u{0}\u{7f}", "日本語 🦀", "\u{2028}"]
+        {
+            let mut written = String::new();
+            Object::write(&mut written, |object| {
+                object.text("text", text);
+                object.number("number", u64::MAX);
+                object.number("negative", -32_029);
+                object.boolean("boolean", true);
+                object.raw("raw", "[null]");
+                object.object("object", |inner| inner.text("text", text));
+                object.object("empty", |_| {});
+            });
+            let expected = json!({ "text": text, "number": u64::MAX, "negative": -32_029, "boolean": true,
+                "raw": [null], "object": { "text": text }, "empty": {} });
+            assert_eq!(serde_json::from_str::<Value>(&written).expect("it is JSON"), expected, "{written}");
+        }
+    }
+}
