@@ -164,7 +164,7 @@ impl Judge {
     /// What axe-core finds wrong with the page as it is now.
     async fn violations(&self, browser: &Browser) -> Vec<String> {
         const RUN: &str = "const done = arguments[0];
-            axe.run(document, { resultTypes: ['violations'] })
+            axe.run(document, { resultTypes: ['violations'], selectors: false, iframes: false, preload: false })
                 .then((results) => done(results.violations.map((it) =>
                     `${it.id} (${it.help}): ` + it.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))))
                 .catch((error) => done([String(error)]));";

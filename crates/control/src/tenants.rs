@@ -13,7 +13,6 @@ use crate::db::{Arg, Transaction, args, json_column};
 use crate::error::ControlError;
 use crate::ids::{PlanId, TenantId};
 use crate::json::JsonText;
-use crate::page::{Page, PageRequest};
 use crate::plans::{self, PlanRef};
 use crate::policy::Revision;
 use crate::status::Status;
@@ -110,28 +109,6 @@ impl fmt::Display for TenantRef {
     }
 }
 
-/// In which order tenants are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TenantOrder {
-    /// By slug.
-    #[default]
-    Slug,
-    /// The newest first.
-    Newest,
-}
-
-/// Which tenants a list holds, and in which order.
-#[derive(Clone, Debug, Default)]
-pub struct TenantFilter {
-    /// In which order; a cursor belongs to the order that it came from.
-    pub order: TenantOrder,
-    /// Only those with this status.
-    pub status: Option<Status>,
-    /// Only those whose slug or name contains this text, ignoring the case of ASCII
-    /// letters. Such a list looks at every tenant up to the end of its page.
-    pub search: Option<String>,
-}
-
 /// What is to be different about a tenant; the rest stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct TenantUpdate {
@@ -162,37 +139,13 @@ macro_rules! select_tenants {
     };
 }
 
+mod listing;
+
+pub use listing::{TenantFilter, TenantOrder};
+
 const BY_ID: &str = select_tenants!("WHERE t.id = $1");
 
 const BY_SLUG: &str = select_tenants!("WHERE t.slug = $1");
-
-const LIST: &str = select_tenants!(
-    r"WHERE t.slug > $1
-        AND (CAST($3 AS TEXT) IS NULL OR t.id = $3)
-        AND (CAST($4 AS TEXT) IS NULL OR t.status = $4)
-        AND (CAST($5 AS TEXT) IS NULL
-             OR t.slug LIKE $5 ESCAPE '\' OR lower(t.name) LIKE $5 ESCAPE '\')
-      ORDER BY t.slug LIMIT $2"
-);
-
-/// Ids begin with the time at which they were made.
-const NEWEST: &str = select_tenants!(
-    r"WHERE t.id < $1
-        AND (CAST($3 AS TEXT) IS NULL OR t.id = $3)
-        AND (CAST($4 AS TEXT) IS NULL OR t.status = $4)
-        AND (CAST($5 AS TEXT) IS NULL
-             OR t.slug LIKE $5 ESCAPE '\' OR lower(t.name) LIKE $5 ESCAPE '\')
-      ORDER BY t.id DESC LIMIT $2"
-);
-
-/// Greater than every id: where a list that begins with the newest begins.
-const BEHIND_ALL: &str = "ten_~";
-
-const ON_PLAN: &str = select_tenants!(
-    "WHERE t.plan_id = $4 AND t.slug > $1
-        AND (CAST($3 AS TEXT) IS NULL OR t.id = $3)
-      ORDER BY t.slug LIMIT $2"
-);
 
 const INSERT: &str = "INSERT INTO tenants (id, slug, name, status, plan_id, settings, metadata,
          created_at, updated_at, revision)
@@ -263,42 +216,6 @@ impl Tenants<'_> {
     pub async fn get(self, actor: &Actor, tenant: &TenantRef) -> Result<Tenant, ControlError> {
         actor.require(Role::Viewer)?;
         visible(&mut self.control.read().await?, actor, tenant).await
-    }
-
-    /// The tenants that the actor sees.
-    ///
-    /// # Errors
-    /// `Invalid` for a bad page.
-    pub async fn list(
-        self,
-        actor: &Actor,
-        filter: &TenantFilter,
-        page: &PageRequest,
-    ) -> Result<Page<Tenant>, ControlError> {
-        actor.require(Role::Viewer)?;
-        let [after] = page.key()?;
-        let search = filter.search.as_deref().map(|text| text::like(&text.to_ascii_lowercase(), "%", "%"));
-        let status = filter.status.map(Status::as_str);
-        let (sql, after, key): (_, _, fn(&Tenant) -> String) = match filter.order {
-            TenantOrder::Slug => (LIST, after.as_str(), |tenant| tenant.slug.clone()),
-            TenantOrder::Newest if after.is_empty() => (NEWEST, BEHIND_ALL, |tenant| tenant.id.to_string()),
-            TenantOrder::Newest => (NEWEST, after.as_str(), |tenant| tenant.id.to_string()),
-        };
-        let values = args![after, page.rows(), actor.confined_to(), status, search];
-        let rows = self.control.read().await?.all(sql, values).await?;
-        Ok(Page::new(rows, page, |tenant: &Tenant| vec![key(tenant)]))
-    }
-
-    /// The tenants on a plan that the actor sees, by slug.
-    ///
-    /// # Errors
-    /// `Invalid` for a bad page.
-    pub async fn on_plan(self, actor: &Actor, plan: PlanId, page: &PageRequest) -> Result<Page<Tenant>, ControlError> {
-        actor.require(Role::Viewer)?;
-        let [after] = page.key()?;
-        let values = args![&after, page.rows(), actor.confined_to(), plan];
-        let rows = self.control.read().await?.all(ON_PLAN, values).await?;
-        Ok(Page::new(rows, page, |tenant: &Tenant| vec![tenant.slug.clone()]))
     }
 
     /// Gives the tenant another name for people.
