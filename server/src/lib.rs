@@ -71,6 +71,7 @@ mod api;
 mod caller;
 mod cli;
 mod declared;
+mod engine;
 mod gate;
 mod health;
 mod keeping;
@@ -91,6 +92,9 @@ mod usage;
 
 #[doc(hidden)]
 pub mod __private;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
@@ -104,8 +108,9 @@ pub use {
 
 pub use crate::caller::Caller;
 pub use crate::declared::Declared;
+pub use crate::engine::OnOutage;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS, SessionMode,
+    AuthMode, CompatibilityEntry, EngineKind, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS, SessionMode,
     Setting, Settings, SettingsError, Span, ToolLimit, env_example,
 };

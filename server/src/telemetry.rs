@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use sluicegate_limits::{Limiter, RuleRef, RuleSet, Scope};
+use sluicegate_limits::{RuleRef, RuleSet, Scope};
 use sluicegate_mcp::{Outcome, Registry};
 
 mod buckets;
@@ -21,6 +21,7 @@ pub(crate) mod labels;
 pub(crate) mod process;
 
 use crate::caller::Caller;
+use crate::engine::LimitEngine;
 use crate::policy::PolicyStore;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Asked;
@@ -48,6 +49,7 @@ const HELP: &[(&str, Kind, &str)] = &[
         "Policies and limits of the settings that were taken over, or not.",
     ),
     ("sluicegate_engine_degraded", Kind::Gauge, "1 while limits are not enforced as configured."),
+    ("sluicegate_engine_outages_total", Kind::Counter, "Times that Redis could no longer be asked about limits."),
     ("sluicegate_in_flight", Kind::Gauge, "Concurrency permits held, by the scope of their caps."),
     ("sluicegate_streams", Kind::Gauge, "Streams that are open."),
     ("sluicegate_keys_live", Kind::Gauge, "Limiter states in memory."),
@@ -80,6 +82,8 @@ pub(crate) struct Telemetry {
     refused: Box<[(&'static str, Counter)]>,
     /// Reloads of the policy: those that succeeded, those that failed, and settings that made no sense.
     reloads: [Counter; 3],
+    /// How often limits could no longer be shared.
+    outages: Counter,
     gauges: Gauges,
 }
 
@@ -95,7 +99,7 @@ struct Gauges {
 
 /// What a scrape reads elsewhere.
 pub(crate) struct Readings<'a> {
-    pub(crate) limiter: &'a Limiter,
+    pub(crate) engine: &'a LimitEngine,
     pub(crate) policy: &'a PolicyStore,
     /// How many streams are open.
     pub(crate) streams: usize,
@@ -135,6 +139,7 @@ impl Telemetry {
             labels: Labels::new(series),
             refused: Refusal::REASONS.iter().map(refused).collect(),
             reloads: ["ok", "failed", "invalid"].map(reload),
+            outages: recorder.register_counter(&Key::from_name("sluicegate_engine_outages_total"), &METADATA),
             gauges: Gauges {
                 policy_age: gauge("sluicegate_policy_age_seconds", Vec::new()),
                 engine_degraded: gauge("sluicegate_engine_degraded", Vec::new()),
@@ -235,14 +240,15 @@ impl Telemetry {
         for (counter, count) in self.reloads.iter().zip(readings.policy.reloads()) {
             counter.absolute(count);
         }
-        // The engine in process cannot be degraded.
-        engine_degraded.set(0.0);
+        let engine = readings.engine.state();
+        engine_degraded.set(f64::from(u8::from(engine.degraded)));
+        self.outages.absolute(engine.outages);
         streams.set(readings.streams as f64);
         draining.set(f64::from(u8::from(readings.draining)));
-        for (gauge, (_, taken)) in in_flight.iter().zip(readings.limiter.slots_taken()) {
+        for (gauge, (_, taken)) in in_flight.iter().zip(readings.engine.limiter.slots_taken()) {
             gauge.set(taken as f64);
         }
-        keys_live.set(readings.limiter.live_keys() as f64);
+        keys_live.set(readings.engine.limiter.live_keys() as f64);
         let mut text = self.handle.render();
         histogram::write_head(&mut text, ADMISSION, help_of(ADMISSION));
         self.admission.write(&mut text, ADMISSION, "");

@@ -4,6 +4,7 @@ pub mod client;
 pub mod database;
 pub mod exposition;
 pub mod process;
+pub mod redis;
 pub mod server;
 pub mod tools;
 

@@ -11,6 +11,7 @@ use sluicegate_mcp::ToolIndex;
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::engine::{OnOutage, SharedLimits};
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
@@ -49,6 +50,9 @@ pub(crate) struct CallLimits {
     pub(crate) policy_field: Option<HeaderValue>,
     /// Where the caller's calls of it are counted; found at the first.
     pub(crate) series: OnceLock<Arc<Series>>,
+    /// What is needed to ask others about the caller's calls of it, where limits are shared; made at the first.
+    pub(crate) shared: OnceLock<SharedLimits>,
+    pub(crate) on_outage: OnOutage,
 }
 
 impl CallerPolicy {
@@ -140,8 +144,9 @@ impl CallLimits {
             .expect("each place has at most eight rates and one cap of each mode, so the rules hold together");
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
-        let (series, counters) = (OnceLock::new(), OnceLock::new());
-        Self { rules, tool, tool_index, asked, series, counters, deadline, names, policy_field }
+        let (series, counters, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let on_outage = baseline.on_outage(tool_index);
+        Self { rules, tool, tool_index, asked, series, counters, shared, on_outage, deadline, names, policy_field }
     }
 
     /// The limit of a rule, and its name in the `RateLimit` fields if it is a rate.
