@@ -21,7 +21,14 @@ const FORGET_EVERY: u64 = 720;
 const KEEP_ALERTS_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
 /// Goes on until `shutdown` is cancelled, and says goodbye then. `id` is unlike that of any other server.
-pub(crate) async fn keep(id: String, address: String, control: Control, live: Arc<Live>, shared: Option<Arc<Shared>>, shutdown: CancellationToken) {
+pub(crate) async fn keep(
+    id: String,
+    address: String,
+    control: Control,
+    live: Arc<Live>,
+    shared: Option<Arc<Shared>>,
+    shutdown: CancellationToken,
+) {
     let actor = Actor::system("server");
     let keeping = Keeping { id, address, control, live, shared, actor };
     let mut failing = false;

@@ -42,13 +42,7 @@ impl World {
         self.caller_of(TenantIdentity::Named(tenant), agent, None, tool)
     }
 
-    pub(crate) fn caller_of(
-        &self,
-        tenant: TenantIdentity<'_>,
-        agent: &str,
-        key: Option<&str>,
-        tool: &str,
-    ) -> Caller {
+    pub(crate) fn caller_of(&self, tenant: TenantIdentity<'_>, agent: &str, key: Option<&str>, tool: &str) -> Caller {
         let tenant = match tenant {
             TenantIdentity::Named(name) => Some(name.to_owned()),
             TenantIdentity::Untenanted => None,

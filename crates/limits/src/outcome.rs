@@ -87,7 +87,9 @@ impl Refusal {
         let (reason, allowed) = match (worst.rule, worst.wait) {
             (RuleRef::Cap(index), _) => (Reason::Concurrency, rules.slots(index).into()),
             (RuleRef::Rate(index), Some(_)) => (Reason::RateLimit, rules.rates()[usize::from(index)].limit.capacity()),
-            (RuleRef::Rate(index), None) => (Reason::CostAboveCapacity, rules.rates()[usize::from(index)].limit.capacity()),
+            (RuleRef::Rate(index), None) => {
+                (Reason::CostAboveCapacity, rules.rates()[usize::from(index)].limit.capacity())
+            }
         };
         Self {
             rule: worst.rule,

@@ -9,6 +9,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Script, Value};
 use tokio::time::timeout;
 
+use super::leases::LeaseId;
 use super::question::{Purpose, Question, SCRIPT, Timing};
 
 /// How long an answer may take. Beyond, the call is decided without.
@@ -126,11 +127,12 @@ impl Link {
         &self,
         question: &Question,
         purpose: Purpose<'_>,
+        ended: &[LeaseId],
         timing: Timing,
     ) -> Result<Value, LinkError> {
-        match self.send(&question.command("EVALSHA", &self.script, purpose, timing)).await {
+        match self.send(&question.command("EVALSHA", &self.script, purpose, ended, timing)).await {
             Err(LinkError::Redis(error)) if error.code() == Some("NOSCRIPT") => {
-                self.send(&question.command("EVAL", SCRIPT, purpose, timing)).await
+                self.send(&question.command("EVAL", SCRIPT, purpose, ended, timing)).await
             }
             answer => answer,
         }
@@ -145,7 +147,8 @@ impl Link {
 
     /// What changes when another server answers than before: after a restart or a failover.
     pub(super) async fn identity(&self) -> Result<String, LinkError> {
-        let text = |value| redis::from_redis_value::<String>(value).map_err(|error| LinkError::Strange(error.to_string()));
+        let text =
+            |value| redis::from_redis_value::<String>(value).map_err(|error| LinkError::Strange(error.to_string()));
         match &self.connection {
             Connection::One(_) => {
                 let info = text(self.send(redis::cmd("INFO").arg("server")).await?)?;
@@ -154,7 +157,8 @@ impl Link {
             }
             Connection::Cluster(_) => {
                 let nodes = text(self.send(redis::cmd("CLUSTER").arg("NODES")).await?)?;
-                let masters = nodes.lines().filter(|line| line.split(' ').nth(2).is_some_and(|flags| flags.contains("master")));
+                let masters =
+                    nodes.lines().filter(|line| line.split(' ').nth(2).is_some_and(|flags| flags.contains("master")));
                 let mut ids: Vec<_> = masters.filter_map(|line| line.split(' ').next()).collect();
                 ids.sort_unstable();
                 Ok(ids.concat())

@@ -67,9 +67,7 @@ impl Keyspace {
 
     /// Whether a cap holds for all instances together. What one process takes on is its own affair.
     fn leases_out(&self, rule: &CapRule) -> bool {
-        rule.mode == Mode::Enforce
-            && rule.place != Place::Server
-            && !(self.is_divided && rule.place.is_server_wide())
+        rule.mode == Mode::Enforce && rule.place != Place::Server && !(self.is_divided && rule.place.is_server_wide())
     }
 
     /// Whether the script is asked about a rate. One that the cost of a call does not fit in is decided without.
@@ -99,13 +97,8 @@ pub(crate) struct Question {
 /// What the script shall do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose<'a> {
-    /// Decide and charge; caps are charged with a lease.
-    Admit {
-        /// Its id.
-        lease: &'a [u8],
-        /// Leases that have ended in these caps.
-        ended: &'a [LeaseId],
-    },
+    /// Decide and charge; caps are charged with the lease of this id.
+    Admit(&'a [u8]),
     /// Look only.
     Look,
 }
@@ -152,15 +145,23 @@ impl Question {
     }
 
     /// The command that asks it. Without a time the server's own counts; `script` is the script's hash or its text.
-    pub(super) fn command(&self, verb: &str, script: &str, purpose: Purpose<'_>, timing: Timing) -> Cmd {
+    /// `ended` are leases that have ended in these caps.
+    pub(super) fn command(
+        &self,
+        verb: &str,
+        script: &str,
+        purpose: Purpose<'_>,
+        ended: &[LeaseId],
+        timing: Timing,
+    ) -> Cmd {
         let mut command = redis::cmd(verb);
         command.arg(script).arg(self.keys.len() + self.leases.len());
         for key in self.keys.iter().chain(&*self.leases) {
             command.arg(key);
         }
-        let (purpose, lease, ended) = match purpose {
-            Purpose::Admit { lease, ended } => ("admit", lease, ended),
-            Purpose::Look => ("look", &b""[..], &[][..]),
+        let (purpose, lease) = match purpose {
+            Purpose::Admit(lease) => ("admit", lease),
+            Purpose::Look => ("look", &b""[..]),
         };
         command.arg(purpose);
         timing.tell(&mut command);

@@ -16,12 +16,12 @@ use sluicegate_limits::{
 };
 use tokio::sync::Notify;
 
+use super::Denial;
 use super::leases::{self, Lease, Leases};
 use super::link::{Link, LinkError, Redis};
 use super::question::{Keyspace, Names, Purpose, Question, Timing};
 use super::share::Share;
 use super::verdict::{Look, Verdict, read_look};
-use super::Denial;
 
 /// What becomes of calls while Redis cannot be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -196,9 +196,9 @@ impl Shared {
         let own = self.limiter.admit(&Call { rules: &limits.own, ..*call })?;
         let parts = limits.parts(self.share.load().as_deref().copied().unwrap_or(Share::WHOLE), &self.keyspace);
         let careful = self.careful_parts(&limits.rules, parts.share);
-        let (beside, followed) = careful.as_ref().map_or((parts.beside.as_ref(), &parts.followed), |(beside, followed)| {
-            (beside.as_ref(), followed)
-        });
+        let (beside, followed) = careful
+            .as_ref()
+            .map_or((parts.beside.as_ref(), &parts.followed), |(beside, followed)| (beside.as_ref(), followed));
         let beside = beside.map(|rules| Call { rules, ..*call });
         if let Some(beside) = &beside {
             self.limiter.peek(beside)?;
@@ -209,7 +209,7 @@ impl Shared {
         let lease = self.leases.open(&question.leases);
         let id = lease.as_ref().map_or(&b""[..], Lease::id);
         let ended = self.leases.take_ended(&question.leases);
-        let answer = link.ask(question, Purpose::Admit { lease: id, ended: &ended }, self.timing()).await;
+        let answer = link.ask(question, Purpose::Admit(id), &ended, self.timing()).await;
         let verdict = answer.and_then(|answer| {
             let verdict = Verdict::read(answer, &limits.rules, self.keyspace.tick);
             verdict.map_err(|error| LinkError::Strange(error.to_string()))
@@ -315,7 +315,8 @@ impl Shared {
 
     async fn look(&self, link: &Link, rules: &Rules, names: &Names<'_>) -> Result<Vec<Look>, LinkError> {
         let Some(question) = Question::new(&self.keyspace, names, rules) else { return Ok(Vec::new()) };
-        let answer = link.ask(&question, Purpose::Look, self.timing()).await?;
+        let ended = self.leases.take_ended(&question.leases);
+        let answer = link.ask(&question, Purpose::Look, &ended, self.timing()).await?;
         let looks = read_look(answer, rules, &question.caps, self.keyspace.tick);
         looks.map_err(|error| LinkError::Strange(error.to_string()))
     }
@@ -363,7 +364,9 @@ impl Shared {
 
     /// Redis no longer knows what was admitted before.
     pub(super) fn forgotten(&self) {
-        tracing::warn!("Redis has lost its counters: strict windows are enforced by each instance for its share as well, for one window");
+        tracing::warn!(
+            "Redis has lost its counters: strict windows are enforced by each instance for its share as well, for one window"
+        );
         self.forgotten_at.store(self.clock.raw().max(1), Relaxed);
     }
 

@@ -33,9 +33,8 @@ impl Verdict {
     }
 
     fn of(numbers: &[u64], rules: &Rules, tick: u64) -> Option<Self> {
-        let observing = |rest: &[u64]| {
-            rest.iter().try_fold(RuleSet::default(), |all, index| Some(all.with(rate(*index, rules)?)))
-        };
+        let observing =
+            |rest: &[u64]| rest.iter().try_fold(RuleSet::default(), |all, index| Some(all.with(rate(*index, rules)?)));
         match numbers {
             [1, nearest, used, reset, rest @ ..] => {
                 let nearest = match *nearest {
@@ -52,9 +51,9 @@ impl Verdict {
             [0, caps, rates, rest @ ..] => {
                 let (caps, rest) = rest.split_at_checked(usize::try_from(*caps).ok()?.checked_mul(2)?)?;
                 let (rates, rest) = rest.split_at_checked(usize::try_from(*rates).ok()?.checked_mul(3)?)?;
-                let caps = caps.chunks_exact(2).map(|one| {
-                    Some(RefusedRule { rule: cap(one[0], rules)?, used: one[1], wait: None })
-                });
+                let caps = caps
+                    .chunks_exact(2)
+                    .map(|one| Some(RefusedRule { rule: cap(one[0], rules)?, used: one[1], wait: None }));
                 let rates = rates.chunks_exact(3).map(|one| {
                     let wait = Some(Wait::exact(one[2].saturating_mul(tick)));
                     Some(RefusedRule { rule: rate(one[0], rules)?, used: one[1], wait })
@@ -71,9 +70,10 @@ impl Verdict {
 pub(super) fn read_look(answer: Value, rules: &Rules, caps: &[u8], tick: u64) -> Result<Vec<Look>, NoVerdict> {
     let looks = numbers(&answer).and_then(|numbers| {
         let (used, rates) = numbers.split_at_checked(caps.len())?;
-        let caps = caps.iter().zip(used).map(|(index, used)| {
-            Some(Look { rule: cap(u64::from(*index), rules)?, used: *used, wait: 0 })
-        });
+        let caps = caps
+            .iter()
+            .zip(used)
+            .map(|(index, used)| Some(Look { rule: cap(u64::from(*index), rules)?, used: *used, wait: 0 }));
         let rates = rates.chunks(3).map(|one| {
             let [index, used, wait] = one else { return None };
             Some(Look { rule: rate(*index, rules)?, used: *used, wait: wait.saturating_mul(tick) })

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use sluicegate_control::{AgentId, KeyId, LimitEntry, LimitKind, LimitKindName as Kind, PlanId, Target, TenantId};
-use sluicegate_limits::{TenantIdentity, Concurrency, Mode, Per, Place, RateLimit, Scope};
+use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope, TenantIdentity};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;

@@ -230,7 +230,13 @@ pub(super) struct Server<'a> {
 
 impl<'a> Server<'a> {
     #[inline(never)]
-    pub(super) fn ask(core: &'a Core, rates: &[CompiledRate], who: &Identity, now: u64, refusals: &mut Refusals) -> Self {
+    pub(super) fn ask(
+        core: &'a Core,
+        rates: &[CompiledRate],
+        who: &Identity,
+        now: u64,
+        refusals: &mut Refusals,
+    ) -> Self {
         let mut table = core.server.lock();
         let now = table.time(now);
         let mut sites = [Site::NOWHERE; SERVER_RATES];

@@ -152,12 +152,7 @@ pub(crate) struct CompiledCap {
 
 impl CompiledCap {
     fn new(rule: &CapRule, index: u8, priority: Priority, reserve: bool) -> Self {
-        Self {
-            allowed: slots(rule, priority, reserve),
-            place: rule.place,
-            index,
-            observe: rule.mode == Mode::Observe,
-        }
+        Self { allowed: slots(rule, priority, reserve), place: rule.place, index, observe: rule.mode == Mode::Observe }
     }
 }
 

@@ -57,8 +57,7 @@ fn a_call_refused_by_one_limit_takes_nothing_from_another_even_in_a_race() {
     );
     let world = World::new();
     assert_eq!(race(&world, &rules, 1_000), 300);
-    let report =
-        [0, 1].map(|i| world.inspect(&world.caller(&format!("tenant-{i}"), "a", "t"), &rules)[1].used);
+    let report = [0, 1].map(|i| world.inspect(&world.caller(&format!("tenant-{i}"), "a", "t"), &rules)[1].used);
     assert_eq!(report[0] + report[1], 300);
 }
 

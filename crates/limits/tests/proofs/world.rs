@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use quanta::Mock;
 use sluicegate_limits::{
-    Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, Refusal, RuleReport, Rules, TenantHandle, TenantIdentity, ToolId,
+    Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, Refusal, RuleReport, Rules, TenantHandle, TenantIdentity,
+    ToolId,
 };
 
 pub(crate) struct World {
@@ -40,13 +41,7 @@ impl World {
         self.caller_of(TenantIdentity::Named(tenant), agent, None, tool)
     }
 
-    pub(crate) fn caller_of(
-        &self,
-        tenant: TenantIdentity<'_>,
-        agent: &str,
-        key: Option<&str>,
-        tool: &str,
-    ) -> Caller {
+    pub(crate) fn caller_of(&self, tenant: TenantIdentity<'_>, agent: &str, key: Option<&str>, tool: &str) -> Caller {
         let tenant = self.limiter.tenant(tenant);
         let key = key.map(|key| tenant.key(agent, key));
         Caller { agent: tenant.agent(agent), key, tenant, tool: self.limiter.tool(tool) }

@@ -3,6 +3,8 @@
 //! `cargo run --release -p sluicegate-tests --bin bench`. The load generator shares the machine with the server, so the
 //! server's CPU time per call is the figure that counts; calls per second stand beside it. Every answer's body is checked.
 //! Limits are set so that nothing is ever refused, except in the row that measures refusals.
+//!
+//! `--redis redis://127.0.0.1:6379` adds rows of a server whose limits are shared through that Redis.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -14,13 +16,14 @@ mod process;
 
 use process::Contender;
 
-const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--json]";
+const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--redis URL] [--json]";
 
 /// How the comparison is run.
 struct Options {
     rounds: usize,
     seconds: u64,
     connections: usize,
+    redis: Option<String>,
     json: bool,
 }
 
@@ -30,7 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     match arguments.first().map(String::as_str) {
         // The servers are processes of their own, so that their CPU time can be told from the load's.
         Some("serve-bare") => return bare::serve().await,
-        Some("serve-gated") => return gated::serve().await,
+        Some("serve-gated") => return gated::serve(None).await,
+        Some("serve-shared") => return gated::serve(arguments.get(1).map(String::as_str)).await,
         _ => {}
     }
     let options = Options::parse(&arguments).ok_or(USAGE)?;
@@ -39,13 +43,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 impl Options {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let mut options = Self { rounds: 5, seconds: 3, connections: 16, json: false };
+        let mut options = Self { rounds: 5, seconds: 3, connections: 16, redis: None, json: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--rounds" => options.rounds = arguments.next()?.parse().ok()?,
                 "--seconds" => options.seconds = arguments.next()?.parse().ok()?,
                 "--connections" => options.connections = arguments.next()?.parse().ok()?,
+                "--redis" => options.redis = Some(arguments.next()?.clone()),
                 "--json" => options.json = true,
                 _ => return None,
             }
@@ -63,8 +68,12 @@ struct Row {
 }
 
 async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let bare = Contender::start("serve-bare").await?;
-    let gated = Contender::start("serve-gated").await?;
+    let bare = Contender::start(&["serve-bare"]).await?;
+    let gated = Contender::start(&["serve-gated"]).await?;
+    let shared = match &options.redis {
+        Some(url) => Some(Contender::start(&["serve-shared", url]).await?),
+        None => None,
+    };
     let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
     let mut rows = Vec::new();
     for era in [load::Era::Legacy, load::Era::Modern] {
@@ -73,8 +82,15 @@ async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         rows.push(Row::new(era.label("sluicegate", "sluicegate, 2026-07-28"), 1, echo));
         let limited = load::Request::limited(&gated, refused, era);
         rows.push(Row::new(era.label("sluicegate, refusing", "sluicegate, refusing, 2026-07-28"), 1, limited));
+        if let Some(shared) = &shared {
+            let echo = load::Request::echo(shared, Some(&shared.keys[0]), era);
+            rows.push(Row::new(era.label("sluicegate, Redis", "sluicegate, Redis, 2026-07-28"), 2, echo));
+            let limited = load::Request::limited(shared, &shared.keys[1], era);
+            let name = era.label("sluicegate, Redis, refusing", "sluicegate, Redis, refusing, 2026-07-28");
+            rows.push(Row::new(name, 2, limited));
+        }
     }
-    let servers = [&bare, &gated];
+    let servers: Vec<_> = [&bare, &gated].into_iter().chain(&shared).collect();
     for row in &rows {
         load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1)).await?;
     }
@@ -114,7 +130,7 @@ fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
     // Each era is compared with the bare server of its own.
     let ratios = |row: &Row| {
         let at = rows.iter().position(|other| std::ptr::eq(other, row)).unwrap_or_default();
-        let base = &rows[at - at % 3];
+        let base = &rows[at - at % (rows.len() / 2)];
         (row.calls_per_second() / base.calls_per_second(), row.cpu_micros() / base.cpu_micros())
     };
     if options.json {
