@@ -150,6 +150,8 @@ settings! {
     redis_cluster: bool = "false",
     /// What the keys in Redis begin with. Instances that share limits have the same.
     redis_prefix: String = "sluicegate",
+    /// How long Redis may take to answer. A call that has waited for so long is decided without it.
+    redis_timeout: Span = "50ms",
     /// What becomes of calls while Redis does not answer: `local_share` (each instance enforces its share of every limit), `closed` (they are refused) or `open` (they pass without rate limits). Tools may have their own, under `[limits.<tool>]`.
     on_outage: OnOutage = "local_share",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
@@ -251,6 +253,7 @@ impl Settings {
             ("body_timeout", self.body_timeout),
             ("call_timeout", self.call_timeout),
             ("reload_interval", self.reload_interval),
+            ("redis_timeout", self.redis_timeout),
         ] {
             if length.0.is_zero() {
                 return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
@@ -289,7 +292,7 @@ impl Settings {
         }
         // The address may hold a password, so the message does not repeat it.
         let wrong = |error| SettingsError(format!("redis_url is no address of a Redis server: {error}"));
-        Redis::new(&self.redis_url, self.redis_cluster).map(Some).map_err(wrong)
+        Redis::new(&self.redis_url, self.redis_cluster, self.redis_timeout.0).map(Some).map_err(wrong)
     }
 
     /// The address of `metrics_bind`.

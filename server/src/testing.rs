@@ -1,6 +1,7 @@
 //! The engine of shared limits by itself: what the proofs of `crates/limits` and the tests of the house run against.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_limits::{
     Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, Refusal, RuleReport, Rules, TenantHandle, TenantIdentity,
@@ -9,7 +10,19 @@ use sluicegate_limits::{
 
 use crate::engine::{Denial, Keyspace, Lease, Names, OnOutage, Redis, Share, Shared, SharedOptions, Upkeep};
 
-/// One instance of shared limits, whose time is given and counted in nanoseconds.
+/// Longer than any machine that is busy with tests lets anybody wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How states are kept.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    /// What keys begin with.
+    pub prefix: String,
+    /// In how many nanoseconds time is counted.
+    pub tick: u64,
+}
+
+/// One instance of shared limits, whose time is given.
 pub struct Instance {
     shared: Arc<Shared>,
     limiter: Limiter,
@@ -38,13 +51,13 @@ pub struct Running {
 }
 
 impl Instance {
-    /// An instance whose keys begin with `prefix`, on a server or a cluster.
+    /// An instance on a server or a cluster.
     ///
     /// # Panics
     /// When Redis does not answer.
-    pub async fn start(url: &str, is_cluster: bool, prefix: String, clock: quanta::Clock, number: u64) -> Self {
-        let redis = Redis::new(url, is_cluster).expect("an address");
-        let keyspace = Keyspace { tick: 1, ..Keyspace::new(prefix, is_cluster) };
+    pub async fn start(url: &str, is_cluster: bool, keys: Keys, clock: quanta::Clock, number: u64) -> Self {
+        let redis = Redis::new(url, is_cluster, PATIENCE).expect("an address");
+        let keyspace = Keyspace { tick: keys.tick, ..Keyspace::new(keys.prefix, is_cluster) };
         let limiter = Limiter::new(clock.clone(), LimiterOptions::default());
         let options = SharedOptions { redis, keyspace, clock: Some(clock), instance: number };
         let (engine, upkeep) = crate::engine::LimitEngine::shared(limiter.clone(), options).await;

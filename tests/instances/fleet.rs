@@ -101,7 +101,7 @@ impl Fleet {
         let start = Instant::now();
         while !self.are_degraded(degraded).await {
             assert!(
-                start.elapsed() < Duration::from_secs(10),
+                start.elapsed() < Duration::from_secs(30),
                 "the servers are not as they should be: degraded {degraded}"
             );
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -26,8 +26,14 @@ const WINDOW: u64 = 2_000_000;
 const JITTER: u64 = 400_000;
 
 /// What the servers are started with.
-pub(crate) const SETTINGS: &[(&str, &str)] =
+const SETTINGS: &[(&str, &str)] =
     &[("LIMIT_TENANT", TENANT_LIMIT), ("LIMIT_AGENT", AGENT_LIMIT), ("LIMIT_SERVER", SERVER_LIMIT)];
+
+/// The same, with patience for a Redis that shares its processors with the load and with other tests.
+pub(crate) const PATIENT: &[(&str, &str)] = &[SETTINGS[0], SETTINGS[1], SETTINGS[2], ("REDIS_TIMEOUT", "5s")];
+
+/// The same, with some: what is too late is to be found out.
+pub(crate) const WATCHFUL: &[(&str, &str)] = &[SETTINGS[0], SETTINGS[1], SETTINGS[2], ("REDIS_TIMEOUT", "250ms")];
 
 /// How long a load lasts.
 pub(crate) fn length() -> Duration {
@@ -108,7 +114,7 @@ async fn call_on(
         let status = response.status().as_u16();
         let text = response.text().await.unwrap_or_default();
         offered.push(Offered { at, tenant, agent, status, took: started.elapsed() });
-        let wait = if status == 200 { 20 } else { wait_of(&text).min(500) };
+        let wait = if status == 200 { 20 } else { wait_of(&text).clamp(20, 500) };
         tokio::time::sleep(Duration::from_millis(wait)).await;
     }
     offered

@@ -1,7 +1,7 @@
 //! Redis Cluster: everything of a tenant lies together, and what is the server's own is shared out.
 
 use sluicegate::limits::{Algorithm, CapRule, Mode, Place, Priority, RateLimit, RateRule, Rules, Scope};
-use sluicegate::testing::{Caller, Instance};
+use sluicegate::testing::{Caller, Instance, Keys};
 use sluicegate_tests::redis::PrivateCluster;
 
 const PLACES: [Place; 8] = [
@@ -30,6 +30,10 @@ fn rules(count: u64) -> Rules {
     Rules::new(rates.into(), caps.into(), 1, Priority::Normal, false).expect("rules")
 }
 
+fn keys() -> Keys {
+    Keys { prefix: "test".to_owned(), tick: 1_000 }
+}
+
 fn caller(tenant: &str) -> Caller {
     let agent = "u-42".to_owned();
     Caller { tenant: Some(tenant.to_owned()), agent, key: Some("k".to_owned()), tool: "export".to_owned() }
@@ -41,8 +45,8 @@ async fn limits_and_slots_of_every_place_are_decided_on_a_cluster() {
     let (clock, mock) = quanta::Clock::mock();
     mock.increment(std::time::Duration::from_hours(1));
     let instances = [
-        Instance::start(&cluster.urls(), true, "test".to_owned(), clock.clone(), 1).await,
-        Instance::start(&cluster.urls(), true, "test".to_owned(), clock, 2).await,
+        Instance::start(&cluster.urls(), true, keys(), clock.clone(), 1).await,
+        Instance::start(&cluster.urls(), true, keys(), clock, 2).await,
     ];
     // Tenants lie on different nodes; each has what its limits allow, over both instances.
     let rules = rules(200);

@@ -79,7 +79,7 @@ async fn calls_are_refused_or_pass_where_that_is_wanted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_windows_outlast_a_flush() {
-    let Some(fleet) = Fleet::start(2, &[("LIMIT_TENANT", "10/h")]).await else { return };
+    let Some(fleet) = Fleet::start(2, &[("LIMIT_TENANT", "10/h"), ("REDIS_TIMEOUT", "1s")]).await else { return };
     let (one, other) = (fleet.client(0, "acme", "u-42").await, fleet.client(1, "acme", "u-42").await);
     let echo = async |client: &Client, calls: usize| {
         let mut served = 0;

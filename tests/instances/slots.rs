@@ -8,7 +8,7 @@ use crate::fleet::Fleet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cap_holds_over_all_servers_and_a_killed_one_gives_its_slots_back() {
-    let Some(mut fleet) = Fleet::start(2, &[]).await else { return };
+    let Some(mut fleet) = Fleet::start(2, &[("REDIS_TIMEOUT", "1s")]).await else { return };
     let (one, other) = (fleet.client(0, "acme", "u-42").await, fleet.client(1, "acme", "u-42").await);
     let slow = |client: &sluicegate_tests::Client, ms: u64| {
         let client = client.clone();

@@ -6,7 +6,7 @@ use crate::fleet::Fleet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_is_asked_once_for_each_call_admitted_or_refused() {
-    let Some(fleet) = Fleet::start(1, &[]).await else { return };
+    let Some(fleet) = Fleet::start(1, &[("REDIS_TIMEOUT", "1s")]).await else { return };
     let client = fleet.client(0, "acme", "u-42").await;
     // The script becomes known with the first call.
     while !client.call("export", json!({ "dataset": "sales" })).await.is_ok() {}

@@ -2,6 +2,7 @@
 //!
 //! The proofs are those of `crates/limits`, word for word; only their world is another one. Redis is told the time.
 
+mod clock;
 #[path = "../../crates/limits/tests/proofs/identities.rs"]
 mod identities;
 #[path = "../../crates/limits/tests/proofs/lists.rs"]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use quanta::Mock;
 use sluicegate::limits::{Refusal, RuleReport, Rules, TenantIdentity};
 pub(crate) use sluicegate::testing::Caller;
-use sluicegate::testing::{Instance, Running};
+use sluicegate::testing::{Instance, Keys, Running};
 use sluicegate_tests::redis;
 use tokio::runtime::Runtime;
 
@@ -27,15 +27,26 @@ impl World {
     pub(crate) const EXACT: u64 = 100;
 
     pub(crate) fn new() -> Self {
+        Self::counting_in(1)
+    }
+
+    /// A world whose time is counted in so many nanoseconds.
+    pub(crate) fn counting_in(tick: u64) -> Self {
         let (clock, mock) = quanta::Clock::mock();
         let number = WORLDS.fetch_add(1, Relaxed);
         let prefix = format!("sluicegate-test-{}-{number}", std::process::id());
-        let instance = RUNTIME.block_on(Instance::start(&redis::url(), false, prefix.clone(), clock, number));
+        let keys = Keys { prefix: prefix.clone(), tick };
+        let instance = RUNTIME.block_on(Instance::start(&redis::url(), false, keys, clock, number));
         Self { instance, mock, prefix }
     }
 
     pub(crate) fn wait(&self, ns: u64) {
         self.mock.increment(Duration::from_nanos(ns));
+    }
+
+    /// Somebody sets the clock back.
+    pub(crate) fn set_back(&self, ns: u64) {
+        self.mock.decrement(Duration::from_nanos(ns));
     }
 
     pub(crate) fn caller(&self, tenant: &str, agent: &str, tool: &str) -> Caller {

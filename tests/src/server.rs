@@ -8,7 +8,7 @@ use sluicegate::control::{
     Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, LiveView, ManualClock, NewKey, NewLimit,
     Target, TenantRef,
 };
-use sluicegate::{EngineKind, Running, Server, Settings};
+use sluicegate::{EngineKind, Running, Server, Settings, Span};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
@@ -223,6 +223,8 @@ pub fn settings(database: &Database) -> Settings {
         settings.engine = EngineKind::Redis;
         settings.redis_url = crate::redis::url();
         settings.redis_prefix = prefix.to_owned();
+        // The machine is busy with other tests.
+        settings.redis_timeout = Span(Duration::from_secs(5));
     }
     settings
 }

@@ -12,16 +12,16 @@ use tokio::time::timeout;
 use super::leases::LeaseId;
 use super::question::{Purpose, Question, SCRIPT, Timing};
 
-/// How long an answer may take. Beyond, the call is decided without.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);
-/// How long opening a connection may take.
-const CONNECT_WITHIN: Duration = Duration::from_millis(100);
-/// Calls that may be on their way to the connection before others wait, up to [`ANSWER_WITHIN`].
+/// Calls that may be on their way to the connection before others wait for a place.
 const QUEUE: usize = 4_096;
 
-/// What a Redis server, or several of them, is addressed by.
+/// A Redis server, or several of them.
 #[derive(Clone)]
-pub(crate) struct Redis(Kind);
+pub(crate) struct Redis {
+    kind: Kind,
+    /// How long an answer may take. Opening a connection may take twice as long.
+    patience: Duration,
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -34,6 +34,7 @@ enum Kind {
 pub(super) struct Link {
     connection: Connection,
     script: Arc<str>,
+    patience: Duration,
 }
 
 #[derive(Clone)]
@@ -70,28 +71,30 @@ impl LinkError {
 
 impl Redis {
     /// Reads addresses: `redis://[user:password@]host[:port][/database]`, `rediss://…` over TLS, `unix:///path`. A cluster
-    /// is found through any of several, with commas between them.
-    pub(crate) fn new(urls: &str, is_cluster: bool) -> Result<Self, RedisError> {
+    /// is found through any of several, with commas between them. `patience` is how long an answer may take.
+    pub(crate) fn new(urls: &str, is_cluster: bool, patience: Duration) -> Result<Self, RedisError> {
         let mut all = urls.split(',').map(str::trim).filter(|url| !url.is_empty());
-        Ok(Self(if is_cluster {
+        let kind = if is_cluster {
             let builder = ClusterClientBuilder::new(all.map(str::to_owned).collect::<Vec<_>>());
-            let builder = builder.retries(0).connection_timeout(CONNECT_WITHIN).response_timeout(ANSWER_WITHIN);
+            let builder = builder.retries(0).connection_timeout(2 * patience).response_timeout(patience);
             Kind::Cluster(builder.overall_response_timeout(None).build()?)
         } else {
             Kind::One(Client::open(all.next().unwrap_or_default())?)
-        }))
+        };
+        Ok(Self { kind, patience })
     }
 
     /// Opens a connection to a server that answers.
     pub(super) async fn connect(&self) -> Result<Link, LinkError> {
-        let opened = timeout(CONNECT_WITHIN, self.open()).await.map_err(|_| LinkError::Late(CONNECT_WITHIN))??;
-        let link = Link { connection: opened, script: Script::new(SCRIPT).get_hash().into() };
+        let patience = 2 * self.patience;
+        let connection = timeout(patience, self.open()).await.map_err(|_| LinkError::Late(patience))??;
+        let link = Link { connection, script: Script::new(SCRIPT).get_hash().into(), patience: self.patience };
         link.send(&redis::cmd("PING")).await?;
         Ok(link)
     }
 
     async fn open(&self) -> Result<Connection, RedisError> {
-        Ok(match &self.0 {
+        Ok(match &self.kind {
             Kind::One(client) => {
                 // Answers are waited for here, from before a call is queued.
                 let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
@@ -118,7 +121,7 @@ impl Link {
                 Connection::Cluster(connection) => connection.req_packed_command(command).await,
             }
         };
-        let answer = timeout(ANSWER_WITHIN, answer).await.map_err(|_| LinkError::Late(ANSWER_WITHIN))?;
+        let answer = timeout(self.patience, answer).await.map_err(|_| LinkError::Late(self.patience))?;
         Ok(answer.and_then(Value::extract_error)?)
     }
 

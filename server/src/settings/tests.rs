@@ -102,6 +102,7 @@ const ACCESSORS: &[(&str, &str)] = &[
     ("keep_events_most", "keep"),
     ("engine", "redis"),
     ("redis_url", "redis"),
+    ("redis_timeout", "redis"),
 ];
 
 #[test]
