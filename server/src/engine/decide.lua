@@ -210,9 +210,12 @@ local function is_fresh(state)
   return true
 end
 
--- The server's clock may be set back: nothing is in use for longer than if it had been used just now.
+-- The server's clock may be set back: nothing is in use for longer than if it had been used just now. Says whether
+-- anything had to change, which has to be remembered: from now on it counts by the new clock.
 local function settle(state, most)
+  local changed = false
   if state[KIND] == BUCKET then
+    changed = state[ARRIVAL] > now + most
     state[ARRIVAL] = min(state[ARRIVAL], now + most)
   else
     local entries, latest = state[ENTRIES], stamp(state)
@@ -227,10 +230,11 @@ local function settle(state, most)
         end
       end
       kept[#kept + 1], kept[#kept + 2] = latest, calls
-      state[ENTRIES] = kept
+      state[ENTRIES], changed = kept, true
     end
   end
-  for _, debt in ipairs(state[DEBTS] or {}) do settle(debt[1], debt[2]) end
+  for _, debt in ipairs(state[DEBTS] or {}) do changed = settle(debt[1], debt[2]) or changed end
+  return changed
 end
 
 local function fresh(rate)
@@ -507,14 +511,14 @@ end
 
 -- Gives every rate of a place a state that fits; says whether any had to change.
 local function prepare(place)
-  local group, stale = place.group, false
+  local group, stale, settled = place.group, false, false
   for _, rate in ipairs(place.rates) do
     local state = group[rate.ordinal]
     if state then
       if state[KIND] == SLIDING then
-        settle(state)
+        settled = settle(state) or settled
       elseif state[INTERVAL] == rate.interval and state[CAPACITY] == rate.capacity then
-        settle(state, rate.capacity * rate.interval)
+        settled = settle(state, rate.capacity * rate.interval) or settled
       end
       stale = stale or not fits(state, rate)
     else
@@ -525,7 +529,7 @@ local function prepare(place)
     if not place.exists then
       for _, rate in ipairs(place.rates) do group[rate.ordinal] = fresh(rate) end
     end
-    return false
+    return settled
   end
   local dealt = {}
   for _, rate in ipairs(place.rates) do dealt[rate.ordinal] = successor(group, place.rates, rate) end
