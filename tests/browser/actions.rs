@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sluicegate::Settings;
+use sluicegate_tests::receiver::Receiver;
 use sluicegate_tests::{Database, TestServer};
 
 use crate::browser::Browser;
@@ -11,7 +13,9 @@ use crate::journey::{become_owner, export, first_key};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_that_the_pages_offer_can_be_done() {
-    let server = TestServer::start(&Database::sqlite().await).await;
+    let receiver = Receiver::start(&[]).await;
+    let private = |settings: &mut Settings| settings.webhook_private_addresses = true;
+    let server = TestServer::start_with(&Database::sqlite().await, private).await;
     in_chromium(&server, Scripts::On, async |browser| {
         become_owner(browser, &server).await;
         let client = first_key(browser).await;
@@ -26,7 +30,7 @@ async fn everything_that_the_pages_offer_can_be_done() {
         throttling(browser).await;
         tools(browser).await;
         events_and_audit(browser).await;
-        alerts(browser).await;
+        alerts(browser, &receiver.url()).await;
         people(browser).await;
         agents_and_keys(browser).await;
         endings(browser).await;
@@ -266,16 +270,22 @@ async fn events_and_audit(browser: &Browser) {
     browser.shows(".notice.ok", "none altered and none missing").await;
 }
 
-async fn alerts(browser: &Browser) {
+async fn alerts(browser: &Browser, webhook: &str) {
     to(browser, "/admin/alerts", "Alerts").await;
     browser.fill("#name", "much is refused").await;
     browser.fill("#threshold", "lots").await;
     browser.press("Create rule").await;
     browser.shows("#threshold-error", "lots").await;
     browser.fill("#threshold", "20").await;
+    browser.fill("#webhook", webhook).await;
     browser.choose("#tool", "export").await;
     browser.press("Create rule").await;
-    browser.shows(".notice", "Rule much is refused is created.").await;
+    let secret = browser.value("#secret").await;
+    browser.press("New secret much is refused").await;
+    browser.shows(".notice", "the only time it is shown").await;
+    assert_ne!(browser.value("#secret").await, secret);
+    browser.press("Test much is refused").await;
+    browser.shows(".notice.ok", "The webhook answered 204").await;
     browser.press("Turn off much is refused").await;
     browser.press("Turn on much is refused").await;
     browser.press("Delete much is refused").await;
