@@ -25,8 +25,8 @@ pub(crate) struct Redis {
 
 #[derive(Clone)]
 enum Kind {
-    One(Client),
-    Cluster(ClusterClient),
+    One(Arc<Client>),
+    Cluster(Arc<ClusterClient>),
 }
 
 /// An open connection. Clones use the same.
@@ -77,9 +77,9 @@ impl Redis {
         let kind = if is_cluster {
             let builder = ClusterClientBuilder::new(all.map(str::to_owned).collect::<Vec<_>>());
             let builder = builder.retries(0).connection_timeout(2 * patience).response_timeout(patience);
-            Kind::Cluster(builder.overall_response_timeout(None).build()?)
+            Kind::Cluster(Arc::new(builder.overall_response_timeout(None).build()?))
         } else {
-            Kind::One(Client::open(all.next().unwrap_or_default())?)
+            Kind::One(Arc::new(Client::open(all.next().unwrap_or_default())?))
         };
         Ok(Self { kind, patience })
     }
@@ -145,7 +145,7 @@ impl Link {
     pub(super) async fn get_or_set(&self, key: &str, value: &str) -> Result<String, LinkError> {
         self.send(redis::cmd("SET").arg(key).arg(value).arg("NX")).await?;
         let found = self.send(redis::cmd("GET").arg(key)).await?;
-        Ok(redis::from_redis_value(found).map_err(|error| LinkError::Strange(error.to_string()))?)
+        redis::from_redis_value(found).map_err(|error| LinkError::Strange(error.to_string()))
     }
 
     /// What changes when another server answers than before: after a restart or a failover.
