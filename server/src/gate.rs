@@ -90,7 +90,7 @@ impl Gate {
             return Err(Refusal::Unavailable("The server is shutting down."));
         }
         let stream = self.streams.open(&arrived.principal, asked)?;
-        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked)?;
+        let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked).await?;
         let fields = admitted.fields();
         let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter, stream);
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;

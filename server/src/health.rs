@@ -11,9 +11,9 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
-use sluicegate_limits::Limiter;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::LimitEngine;
 use crate::gate::edge;
 use crate::gate::streams::Streams;
 use crate::policy::PolicyStore;
@@ -31,7 +31,7 @@ const PASSED_ON: [HeaderName; 4] =
 pub(crate) struct Health {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) policy: Arc<PolicyStore>,
-    pub(crate) limiter: Limiter,
+    pub(crate) engine: LimitEngine,
     pub(crate) streams: Arc<Streams>,
     pub(crate) draining: CancellationToken,
     /// A policy that was not confirmed for so long may be an old one.
@@ -74,15 +74,16 @@ impl Health {
         let current = self.policy.age() <= self.patience;
         let understood = self.policy.settings_problem().is_none();
         let draining = self.draining.is_cancelled();
+        let shared = !self.engine.state().degraded;
         Readiness {
-            status: match (draining, current && understood) {
+            status: match (draining, current && understood && shared) {
                 (true, _) => "draining",
                 (false, true) => "ready",
                 (false, false) => "degraded",
             },
             database: if current { "ok" } else { "unreachable" },
             policy: if current { "current" } else { "stale" },
-            engine: "ok",
+            engine: if shared { "ok" } else { "degraded" },
             settings: if understood { "ok" } else { "invalid" },
         }
     }
@@ -108,8 +109,8 @@ async fn ready(State(health): State<Arc<Health>>) -> Response {
 async fn show(State(health): State<Arc<Health>>) -> Response {
     // Ten thousand lines take a while, and calls do not wait for it.
     let rendered = tokio::task::spawn_blocking(move || {
-        let Health { telemetry, policy, limiter, streams, draining, .. } = &*health;
-        telemetry.render(&Readings { limiter, policy, streams: streams.len(), draining: draining.is_cancelled() })
+        let Health { telemetry, policy, engine, streams, draining, .. } = &*health;
+        telemetry.render(&Readings { engine, policy, streams: streams.len(), draining: draining.is_cancelled() })
     });
     match rendered.await {
         Ok(text) => ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluicegate_control::{Actor, Alert, Control, ControlError, EventKind, Instance, LiveView as _, NewEvent, Signals};
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::{Share, Shared};
 use crate::live_view::Live;
 
 /// How often a server says that it runs.
@@ -18,9 +19,16 @@ const FORGET_EVERY: u64 = 720;
 const KEEP_ALERTS_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
 
 /// Goes on until `shutdown` is cancelled, and says goodbye then. `id` is unlike that of any other server.
-pub(crate) async fn keep(id: String, address: String, control: Control, live: Arc<Live>, shutdown: CancellationToken) {
+pub(crate) async fn keep(
+    id: String,
+    address: String,
+    control: Control,
+    live: Arc<Live>,
+    shared: Option<Arc<Shared>>,
+    shutdown: CancellationToken,
+) {
     let actor = Actor::system("server");
-    let keeping = Keeping { id, address, control, live, actor };
+    let keeping = Keeping { id, address, control, live, shared, actor };
     let mut failing = false;
     for beat in 0_u64.. {
         let kept = keeping.beat(beat).await;
@@ -44,6 +52,7 @@ struct Keeping {
     address: String,
     control: Control,
     live: Arc<Live>,
+    shared: Option<Arc<Shared>>,
     actor: Actor,
 }
 
@@ -60,6 +69,10 @@ impl Keeping {
             seen_at: 0,
         };
         self.control.instances().beat(&self.actor, &instance).await?;
+        if let Some(shared) = &self.shared {
+            let alive = self.control.instances().list(&self.actor).await?;
+            shared.set_share(Share::among(&self.id, alive.iter().map(|instance| &*instance.id)));
+        }
         if beat.is_multiple_of(LOOK_EVERY) {
             let signals = Signals {
                 instance: self.id.clone(),

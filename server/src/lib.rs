@@ -71,6 +71,7 @@ mod api;
 mod caller;
 mod cli;
 mod declared;
+mod engine;
 mod gate;
 mod health;
 mod keeping;
@@ -92,6 +93,9 @@ mod webhooks;
 
 #[doc(hidden)]
 pub mod __private;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 
 pub use sluicegate_macros::{tool, tools};
 pub use sluicegate_mcp::{
@@ -105,8 +109,9 @@ pub use {
 
 pub use crate::caller::Caller;
 pub use crate::declared::Declared;
+pub use crate::engine::OnOutage;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS, SessionMode,
-    Setting, Settings, SettingsError, Span, ToolLimit, env_example,
+    AuthMode, CompatibilityEntry, EngineKind, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS,
+    SessionMode, Setting, Settings, SettingsError, Span, ToolLimit, env_example,
 };

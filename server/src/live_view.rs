@@ -8,6 +8,7 @@ use sluicegate_control::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::LimitEngine;
 use crate::policy::explain::Explainer;
 use crate::usage::Usage;
 use crate::webhooks::Webhooks;
@@ -33,7 +34,8 @@ impl LiveView for Live {
 
     fn health(&self) -> Health {
         let policy = &self.explainer.policy;
-        let live_keys = self.explainer.limiter.as_ref().map_or(0, |limiter| limiter.live_keys() as u64);
+        let live_keys = self.explainer.engine.as_ref().map_or(0, |engine| engine.limiter.live_keys() as u64);
+        let engine = self.explainer.engine.as_ref().map(LimitEngine::state).unwrap_or_default();
         let (revision, loaded_at) = {
             let snapshot = policy.current();
             (snapshot.revision.get(), snapshot.made_at)
@@ -43,7 +45,7 @@ impl LiveView for Live {
             started_at: self.started_at,
             draining: self.draining.is_cancelled(),
             in_flight: self.explainer.in_flight(),
-            engine: EngineHealth { kind: "memory".to_owned(), degraded: false, live_keys },
+            engine: EngineHealth { kind: engine.kind.to_owned(), degraded: engine.degraded, live_keys },
             policy: PolicyHealth { revision, loaded_at, error: policy.failure() },
             usage: self.usage.health(),
         }

@@ -52,7 +52,8 @@ pub struct Server {
     on_ready: Option<OnReady>,
     demo: Option<fn(Self) -> Self>,
     clock: WallClock,
-    limiter_clock: quanta::Clock,
+    /// Set where limits are not measured by the machine's own clock, or by that of Redis.
+    limiter_clock: Option<quanta::Clock>,
 }
 
 /// What [`Server::on_ready`] is told.
@@ -79,7 +80,7 @@ impl Server {
             on_ready: None,
             demo: None,
             clock: WallClock::system(),
-            limiter_clock: quanta::Clock::new(),
+            limiter_clock: None,
         }
     }
 
@@ -147,7 +148,7 @@ impl Server {
 
     /// The clocks that limits and expiry are measured by, for tests that must not sleep.
     pub fn clocks(mut self, limits: quanta::Clock, wall: WallClock) -> Self {
-        self.limiter_clock = limits;
+        self.limiter_clock = Some(limits);
         self.clock = wall;
         self
     }

@@ -14,6 +14,7 @@ use figment::value::Value;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::{OnOutage, Redis};
 use crate::usage::Keep;
 
 pub(crate) mod sources;
@@ -25,7 +26,7 @@ use sluicegate_control::Retention;
 use sources::{Defaults, Origin};
 pub use tool_limits::ToolLimit;
 use tool_limits::VariableLimit;
-pub use values::{AuthMode, CompatibilityEntry, LogFormat, ProxyHeader, RefusalCode, SessionMode, Span};
+pub use values::{AuthMode, CompatibilityEntry, EngineKind, LogFormat, ProxyHeader, RefusalCode, SessionMode, Span};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +144,18 @@ settings! {
     escalate_waits_to: Span = "0s",
     /// How long a client may keep the list of tools, in milliseconds.
     tools_list_ttl_ms: u64 = "0",
+    /// Who counts what limits allow: `memory` (this process alone), or `redis` (all instances together, by way of a Redis or Valkey server; docs/operations.md).
+    engine: EngineKind = "memory",
+    /// Address of the Redis or Valkey server of `engine = "redis"`: `redis://[user:password@]host[:port][/database]`, `rediss://…` over TLS, `unix:///path`. Several nodes of a cluster with commas.
+    redis_url: String = "redis://127.0.0.1:6379",
+    /// Whether `redis_url` is a Redis Cluster. Limits of the whole server are then enforced by each instance for its share.
+    redis_cluster: bool = "false",
+    /// What the keys in Redis begin with. Instances that share limits have the same.
+    redis_prefix: String = "sluicegate",
+    /// How long Redis may take to answer. A call that has waited for so long is decided without it.
+    redis_timeout: Span = "50ms",
+    /// What becomes of calls while Redis does not answer: `local_share` (each instance enforces its share of every limit), `closed` (they are refused) or `open` (they pass without rate limits). Tools may have their own, under `[limits.<tool>]`.
+    on_outage: OnOutage = "local_share",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
     max_live_keys_per_tenant: u32 = "57344",
     /// Serve the operator's panel at `/admin`.
@@ -227,6 +240,7 @@ impl Settings {
     fn check(&self) -> Result<(), SettingsError> {
         self.metrics_address()?;
         self.proxies()?;
+        self.redis()?;
         if (1..MIN_STATE_KEY).contains(&self.state_key.len()) {
             return Err(SettingsError(format!("state_key: it is shorter than {MIN_STATE_KEY} characters")));
         }
@@ -245,6 +259,7 @@ impl Settings {
             ("body_timeout", self.body_timeout),
             ("call_timeout", self.call_timeout),
             ("reload_interval", self.reload_interval),
+            ("redis_timeout", self.redis_timeout),
         ] {
             if length.0.is_zero() {
                 return Err(SettingsError(format!("{name} = 0 would let nobody be served")));
@@ -277,6 +292,16 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// The server of `redis_url`, if limits are shared through one.
+    pub(crate) fn redis(&self) -> Result<Option<Redis>, SettingsError> {
+        if self.engine == EngineKind::Memory {
+            return Ok(None);
+        }
+        // The address may hold a password, so the message does not repeat it.
+        let wrong = |error| SettingsError(format!("redis_url is no address of a Redis server: {error}"));
+        Redis::new(&self.redis_url, self.redis_cluster, self.redis_timeout.0).map(Some).map_err(wrong)
     }
 
     /// The address of `metrics_bind`.
@@ -343,7 +368,7 @@ impl Settings {
 /// A value as people may see it: of what opens something, only whether it is set.
 fn shown(name: &str, value: String) -> String {
     let value = value.trim_matches('"').to_owned();
-    let holds_a_secret = matches!(name, "state_key" | "database_url");
+    let holds_a_secret = matches!(name, "state_key" | "database_url" | "redis_url");
     if holds_a_secret && !value.is_empty() { "(set)".to_owned() } else { value }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use sluicegate_control::AttemptOutcome;
-use sluicegate_limits::{Limiter, RuleRef, RuleSet, Scope};
+use sluicegate_limits::{RuleRef, RuleSet, Scope};
 use sluicegate_mcp::{Outcome, Registry};
 
 mod buckets;
@@ -22,6 +22,7 @@ pub(crate) mod labels;
 pub(crate) mod process;
 
 use crate::caller::Caller;
+use crate::engine::LimitEngine;
 use crate::policy::PolicyStore;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Asked;
@@ -49,6 +50,7 @@ const HELP: &[(&str, Kind, &str)] = &[
         "Policies and limits of the settings that were taken over, or not.",
     ),
     ("sluicegate_engine_degraded", Kind::Gauge, "1 while limits are not enforced as configured."),
+    ("sluicegate_engine_outages_total", Kind::Counter, "Times that Redis could no longer be asked about limits."),
     ("sluicegate_in_flight", Kind::Gauge, "Concurrency permits held, by the scope of their caps."),
     ("sluicegate_streams", Kind::Gauge, "Streams that are open."),
     ("sluicegate_keys_live", Kind::Gauge, "Limiter states in memory."),
@@ -84,6 +86,8 @@ pub(crate) struct Telemetry {
     reloads: [Counter; 3],
     /// Attempts that delivered, that failed, and that were the last.
     webhooks: [Counter; 3],
+    /// How often limits could no longer be shared.
+    outages: Counter,
     gauges: Gauges,
 }
 
@@ -99,7 +103,7 @@ struct Gauges {
 
 /// What a scrape reads elsewhere.
 pub(crate) struct Readings<'a> {
-    pub(crate) limiter: &'a Limiter,
+    pub(crate) engine: &'a LimitEngine,
     pub(crate) policy: &'a PolicyStore,
     /// How many streams are open.
     pub(crate) streams: usize,
@@ -143,6 +147,7 @@ impl Telemetry {
             refused: Refusal::REASONS.iter().map(refused).collect(),
             reloads: ["ok", "failed", "invalid"].map(by_result("sluicegate_policy_reloads_total")),
             webhooks: ["delivered", "failed", "given_up"].map(by_result("sluicegate_webhook_attempts_total")),
+            outages: recorder.register_counter(&Key::from_name("sluicegate_engine_outages_total"), &METADATA),
             gauges: Gauges {
                 policy_age: gauge("sluicegate_policy_age_seconds", Vec::new()),
                 engine_degraded: gauge("sluicegate_engine_degraded", Vec::new()),
@@ -254,14 +259,15 @@ impl Telemetry {
         for (counter, count) in self.reloads.iter().zip(readings.policy.reloads()) {
             counter.absolute(count);
         }
-        // The engine in process cannot be degraded.
-        engine_degraded.set(0.0);
+        let engine = readings.engine.state();
+        engine_degraded.set(f64::from(u8::from(engine.degraded)));
+        self.outages.absolute(engine.outages);
         streams.set(readings.streams as f64);
         draining.set(f64::from(u8::from(readings.draining)));
-        for (gauge, (_, taken)) in in_flight.iter().zip(readings.limiter.slots_taken()) {
+        for (gauge, (_, taken)) in in_flight.iter().zip(readings.engine.limiter.slots_taken()) {
             gauge.set(taken as f64);
         }
-        keys_live.set(readings.limiter.live_keys() as f64);
+        keys_live.set(readings.engine.limiter.live_keys() as f64);
         let mut text = self.handle.render();
         histogram::write_head(&mut text, ADMISSION, help_of(ADMISSION));
         self.admission.write(&mut text, ADMISSION, "");

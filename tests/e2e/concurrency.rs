@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
-use sluicegate_tests::{Client, Database, TestServer, on_both_databases};
+use sluicegate_tests::{Client, Database, TestServer, with_both_engines};
 
 fn slow(client: &Client, ms: u64) -> impl Future<Output = sluicegate_tests::Answer> + use<> {
     let client = client.clone();
@@ -20,7 +20,7 @@ async fn until_sleeping(server: &TestServer, calls: usize) {
     }
 }
 
-on_both_databases! {
+with_both_engines! {
     async fn of_nine_parallel_calls_two_run_and_seven_are_refused(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

@@ -87,7 +87,8 @@ async fn invented_tools(address: String, key: String) {
 async fn many_agents(address: String, keys: Vec<String>) {
     let mut connection = Connection::open(&address).await;
     for key in keys {
-        assert_eq!(connection.call(&key, "echo").await, 200);
+        // There is room for so many agents of a tenant; those who come later share one bucket.
+        assert!(matches!(connection.call(&key, "echo").await, 200 | 429));
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sluicegate::control::{LimitKindName, LimitValue, NewLimit, Target};
 use sluicegate::limits::Mode;
 use sluicegate_tests::server::actor;
-use sluicegate_tests::{Answer, Client, Database, Exposition, TestServer, on_both_databases};
+use sluicegate_tests::{Answer, Client, Database, Exposition, TestServer, with_both_engines};
 
 async fn export(client: &Client) -> Answer {
     client.call("export", json!({ "dataset": "sales" })).await
@@ -37,7 +37,7 @@ async fn would_throttle(server: &TestServer, labels: &[(&str, &str)], count: f64
     server.metrics_until(|metrics| metrics.sum("sluicegate_would_throttle_total", labels) == count).await
 }
 
-on_both_databases! {
+with_both_engines! {
     async fn an_observed_limit_stands_beside_the_declared_one_and_refuses_nobody(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

@@ -6,7 +6,7 @@ use serde_json::json;
 use sluicegate::control::{NewLimit, Target};
 use sluicegate::prelude::*;
 use sluicegate_tests::server::actor;
-use sluicegate_tests::{Client, Database, TestServer, on_both_databases};
+use sluicegate_tests::{Client, Database, TestServer, with_both_engines};
 
 /// A report that can wait.
 #[tool(priority = "low", rate_limit = "10000/min")]
@@ -58,7 +58,7 @@ async fn status(client: &Client, tool: &str) -> u16 {
     client.call(tool, json!({ "ms": 1 })).await.status.as_u16()
 }
 
-on_both_databases! {
+with_both_engines! {
     async fn of_ten_slots_the_last_two_are_not_for_low_priority(database: Database) {
         let (server, client) = server(&database, "10", true).await;
         hold(&server, &client, 7, 7).await;

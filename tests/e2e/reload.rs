@@ -3,9 +3,9 @@
 use serde_json::json;
 use sluicegate::control::{LimitKindName, NewLimit, Target};
 use sluicegate_tests::server::actor;
-use sluicegate_tests::{Database, TestServer, on_both_databases};
+use sluicegate_tests::{Database, TestServer, with_both_engines};
 
-on_both_databases! {
+with_both_engines! {
     async fn an_override_is_explained_with_its_author_and_what_it_shadows(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sluicegate::control::{Target, TenantRef};
 use sluicegate_tests::server::actor;
-use sluicegate_tests::{Answer, Client, Database, TestServer, on_both_databases};
+use sluicegate_tests::{Answer, Client, Database, TestServer, with_both_engines};
 
 async fn export(client: &Client) -> Answer {
     client.call("export", json!({ "dataset": "sales" })).await
@@ -26,7 +26,7 @@ async fn exhaust(client: &Client, most: usize) -> (usize, Answer) {
     panic!("{most} calls and none was refused");
 }
 
-on_both_databases! {
+with_both_engines! {
     async fn the_sixth_export_is_refused_and_nobody_else_is(database: Database) {
         let server = TestServer::start(&database).await;
         let (acme, globex) = (server.client("acme", "u-42").await, server.client("globex", "u-42").await);

@@ -20,6 +20,8 @@ pub struct Database(Arc<Inner>);
 struct Inner {
     folder: TempDir,
     postgres: Option<OnPostgres>,
+    /// What keys in Redis begin with, of servers that share their limits.
+    prefix: Option<String>,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ struct OnPostgres {
 impl Database {
     /// An embedded database in a folder of its own.
     pub async fn sqlite() -> Self {
-        Self(Arc::new(Inner { folder: folder(), postgres: None }))
+        Self(Arc::new(Inner { folder: folder(), postgres: None, prefix: None }))
     }
 
     /// A schema of its own in the Postgres database that the environment names; `None`, and a line that says so, where
@@ -52,7 +54,23 @@ impl Database {
         execute(&server, format!("CREATE SCHEMA {schema}")).await;
         let separator = if server.contains('?') { '&' } else { '?' };
         let url = format!("{server}{separator}options[search_path]={schema}");
-        Some(Self(Arc::new(Inner { folder: folder(), postgres: Some(OnPostgres { server, schema, url }) })))
+        Some(Self(Arc::new(Inner {
+            folder: folder(),
+            postgres: Some(OnPostgres { server, schema, url }),
+            prefix: None,
+        })))
+    }
+
+    /// An embedded database, on which servers share their limits through Redis.
+    pub async fn with_redis() -> Self {
+        let prefix = format!("sluicegate-test-{}", uuid::Uuid::new_v4().simple());
+        Self(Arc::new(Inner { folder: folder(), postgres: None, prefix: Some(prefix) }))
+    }
+
+    /// What keys in Redis begin with, if servers on this database share their limits.
+    #[must_use]
+    pub fn shared_as(&self) -> Option<&str> {
+        self.0.prefix.as_deref()
     }
 
     /// The address that settings take.

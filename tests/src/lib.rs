@@ -5,6 +5,8 @@ pub mod database;
 pub mod exposition;
 pub mod process;
 pub mod receiver;
+pub mod recorder;
+pub mod redis;
 pub mod server;
 pub mod tools;
 pub mod visitor;
@@ -14,6 +16,36 @@ pub use database::Database;
 pub use exposition::Exposition;
 pub use process::ServerProcess;
 pub use server::TestServer;
+
+/// Writes a test once and runs it with limits of one process and with shared ones as well: what
+/// [`on_both_databases`] makes of it, and `name::redis`.
+#[macro_export]
+macro_rules! with_both_engines {
+    ($($(#[$attribute:meta])* async fn $name:ident($database:ident: $type:ty) $body:block)+) => {
+        $(
+            $(#[$attribute])*
+            mod $name {
+                use super::*;
+
+                async fn everywhere($database: $type) $body
+
+                $crate::on_both_databases! {
+                    async fn alone(database: Database) {
+                        everywhere(database).await;
+                    }
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn redis() {
+                    let database = $crate::Database::with_redis().await;
+                    everywhere(database.clone()).await;
+                    let prefix = database.shared_as().expect("a prefix");
+                    $crate::redis::forget(&$crate::redis::url(), prefix).await;
+                }
+            }
+        )+
+    };
+}
 
 /// Writes a test once and runs it on both databases: `name::sqlite` and `name::postgres`.
 ///

@@ -8,7 +8,7 @@ use sluicegate::control::{
     Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, LiveView, ManualClock, NewKey, NewLimit,
     Target, TenantRef,
 };
-use sluicegate::{Running, Server, Settings};
+use sluicegate::{EngineKind, Running, Server, Settings, Span};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 
@@ -225,6 +225,13 @@ pub fn settings(database: &Database) -> Settings {
     settings.bind = ([127, 0, 0, 1], 0).into();
     settings.database_url = database.url();
     settings.data = database.folder().to_owned();
+    if let Some(prefix) = database.shared_as() {
+        settings.engine = EngineKind::Redis;
+        settings.redis_url = crate::redis::url();
+        settings.redis_prefix = prefix.to_owned();
+        // The machine is busy with other tests.
+        settings.redis_timeout = Span(Duration::from_secs(5));
+    }
     settings
 }
 

@@ -114,7 +114,7 @@ pub use self::{
     identity::{AgentId, KeyId, ToolId},
     key::{StateKey, TenantIdentity},
     limiter::{Call, Limiter, LimiterOptions, TenantHandle},
-    outcome::{Admission, Reason, Refusal, RuleReport, Standing},
+    outcome::{Admission, Reason, Refusal, RefusedRule, RuleReport, Standing},
     permit::Permit,
     quota::{Quota, QuotaError, QuotaErrorKind, Quotas},
     rate_limit::{Concurrency, Limit, LimitError, RateLimit},

@@ -1,6 +1,7 @@
 //! The limiter: everything that is counted, and who is known.
 
 mod admit;
+mod beside;
 mod inspect;
 mod sweep;
 #[cfg(test)]

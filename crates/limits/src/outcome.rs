@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Limit, Mode, Permit, RuleRef, RuleSet, Scope, Wait};
+use crate::{Limit, Mode, Permit, RuleRef, RuleSet, Rules, Scope, Wait};
 
 /// A call that was let through.
 #[derive(Debug)]
@@ -60,7 +60,50 @@ pub struct Refusal {
     pub(crate) would_throttle: RuleSet,
 }
 
+/// A rule that refuses a call, as an engine outside this process says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedRule {
+    /// Which rule.
+    pub rule: RuleRef,
+    /// How much of it is in use, without the call.
+    pub used: u64,
+    /// How long until the call would pass; `None` when it never would, since it costs more than the rule allows.
+    pub wait: Option<Wait>,
+}
+
 impl Refusal {
+    /// The refusal of a call by `first` and `others`, which were decided elsewhere. Of equal waits the first is the answer.
+    ///
+    /// # Panics
+    ///
+    /// When a rule is not one of `rules`.
+    #[must_use]
+    pub fn by(rules: &Rules, first: RefusedRule, others: &[RefusedRule], would_throttle: RuleSet) -> Self {
+        // No wait at all is the longest of all.
+        let length = |refused: &RefusedRule| refused.wait.map_or(u64::MAX, Wait::as_nanos);
+        let worst = others.iter().copied().fold(first, |a, b| if length(&b) > length(&a) { b } else { a });
+        let refused = others.iter().fold(RuleSet::default().with(first.rule), |all, other| all.with(other.rule));
+        let (scope, limit, _) = rules.rule(worst.rule);
+        let (reason, allowed) = match (worst.rule, worst.wait) {
+            (RuleRef::Cap(index), _) => (Reason::Concurrency, rules.slots(index).into()),
+            (RuleRef::Rate(index), Some(_)) => (Reason::RateLimit, rules.rates()[usize::from(index)].limit.capacity()),
+            (RuleRef::Rate(index), None) => {
+                (Reason::CostAboveCapacity, rules.rates()[usize::from(index)].limit.capacity())
+            }
+        };
+        Self {
+            rule: worst.rule,
+            scope,
+            reason,
+            limit,
+            used: worst.used,
+            remaining: allowed.saturating_sub(worst.used),
+            wait: worst.wait,
+            refused,
+            would_throttle,
+        }
+    }
+
     /// Whose limit refused. Only for [`Scope::Tool`] may other tools still work.
     #[must_use]
     pub fn scope(&self) -> Scope {

@@ -122,6 +122,12 @@ pub struct RuleSet([u64; 2]);
 impl RuleSet {
     const CAPS_FROM: u8 = Rules::MAX_RATES as u8;
 
+    /// The rules of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self([self.0[0] | other.0[0], self.0[1] | other.0[1]])
+    }
+
     /// The set with `rule` in it.
     #[must_use]
     pub const fn with(self, rule: RuleRef) -> Self {
@@ -263,8 +269,49 @@ impl Rules {
                 return Err(RulesError::DuplicateCap(rule.place));
             }
         }
-        let compiled = compiled::Compiled::new(&rates, &caps, cost, priority, reserve);
+        let compiled = {
+            let (rates, caps) = ((0..).zip(rates.iter().copied()), (0..).zip(caps.iter().copied()));
+            compiled::Compiled::new(rates, caps, cost, priority, reserve)
+        };
         Ok(Self { rates: rates.into(), caps: caps.into(), cost, priority, reserve, compiled })
+    }
+
+    /// What a limiter decides of these rules where somebody else decides the rest: those that `rate` and `cap` give numbers
+    /// for. A rule keeps its place in the list, and a refusal names the limit that the rule has here.
+    ///
+    /// ```
+    /// use sluicegate_limits::{Algorithm, Mode, Place, Priority, RateLimit, RateRule, Rules, Scope};
+    ///
+    /// let limit = RateLimit::new("90/min".parse()?, None, Algorithm::SlidingWindow)?;
+    /// let rule = RateRule { scope: Scope::Tenant, place: Place::Tenant, ordinal: 0, limit, mode: Mode::Enforce };
+    /// let rules = Rules::new(vec![rule], vec![], 1, Priority::Normal, false)?;
+    /// let a_third = RateLimit::new("30/min".parse()?, None, Algorithm::SlidingWindow)?;
+    /// let part = rules.part(|_| Some(a_third), |_| None);
+    /// assert_eq!(part.rates(), rules.rates());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn part(
+        &self,
+        rate: impl Fn(&RateRule) -> Option<RateLimit>,
+        cap: impl Fn(&CapRule) -> Option<Concurrency>,
+    ) -> Self {
+        let rates = (0..).zip(&self.rates);
+        let rates = rates.filter_map(|(index, rule)| Some((index, RateRule { limit: rate(rule)?, ..*rule })));
+        let caps = (0..).zip(&self.caps);
+        let caps = caps.filter_map(|(index, rule)| Some((index, CapRule { cap: cap(rule)?, ..*rule })));
+        let compiled = compiled::Compiled::new(rates, caps, self.cost, self.priority, self.reserve);
+        Self { compiled, ..self.clone() }
+    }
+
+    /// How many slots of a cap calls of these rules may use: fewer than there are where some are kept back.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such cap.
+    #[must_use]
+    pub fn slots(&self, cap: u8) -> u32 {
+        compiled::slots(&self.caps[usize::from(cap)], self.priority, self.reserve)
     }
 
     /// The rates, in the order given.

@@ -54,7 +54,7 @@ struct Database {
 }
 
 /// Settings whose values are secrets, or hold some.
-const SECRET: &[&str] = &["database_url", "state_key"];
+const SECRET: &[&str] = &["database_url", "redis_url", "state_key"];
 
 impl Check {
     pub(crate) async fn run(self, server: Server, settings: &Settings, output: Output) -> anyhow::Result<()> {
@@ -63,6 +63,11 @@ impl Check {
             problems.push(format!("log: `{}` is not a filter: {error}", settings.log));
         }
         let database = database(settings, &mut problems).await;
+        if let Some(redis) = settings.redis()?
+            && let Err(error) = redis.check().await
+        {
+            problems.push(format!("Redis, which limits are shared through: {error}"));
+        }
         let limits = match limits(server, settings).await {
             Ok(limits) => limits,
             Err(error) => {

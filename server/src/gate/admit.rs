@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Method;
 use rand::Rng as _;
 use sluicegate_control::WallClock;
-use sluicegate_limits::{Call, Limiter, Place, Reason as LimitReason, RuleRef, ToolId};
+use sluicegate_limits::{Call, Place, Reason as LimitReason, RuleRef, ToolId};
 use sluicegate_mcp::{Attempt, Kind, Registry};
 
 use super::authenticate::Principal;
@@ -13,10 +13,11 @@ use super::escalation::Escalation;
 use super::streams::StreamPermit;
 use super::ticket::Ticket;
 use super::{Arrived, Trip};
+use crate::engine::{Denial, Lease, LimitEngine, Shared, SharedLimits};
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::compile::{CallLimits, CallerPolicy};
-use crate::policy::resolve::Asked;
+use crate::policy::resolve::{Asked, Who};
 use crate::refusal::fields::{Fields, Nearest};
 use crate::refusal::{Reason, Refusal, Throttled};
 use crate::telemetry::Telemetry;
@@ -29,7 +30,7 @@ const ENDS_WORK: [&str; 2] = ["tasks/update", "tasks/cancel"];
 
 /// Decides who gets in, by the policy in force.
 pub(crate) struct Admission {
-    limiter: Limiter,
+    engine: LimitEngine,
     policy: Arc<PolicyStore>,
     registry: Arc<Registry>,
     /// The limiter's ids of the registry's tools, by index.
@@ -44,11 +45,12 @@ pub(crate) struct Admission {
 pub(crate) struct Admitted {
     limits: Arc<CallLimits>,
     admission: sluicegate_limits::Admission,
+    lease: Option<Lease>,
 }
 
 impl Admission {
     pub(crate) fn new(
-        limiter: Limiter,
+        engine: LimitEngine,
         policy: Arc<PolicyStore>,
         registry: Arc<Registry>,
         jitter: bool,
@@ -56,8 +58,8 @@ impl Admission {
         clock: WallClock,
         telemetry: Arc<Telemetry>,
     ) -> Self {
-        let tools = registry.iter().map(|(_, tool)| limiter.tool(tool.name())).collect();
-        Self { limiter, policy, registry, tools, jitter, escalation, clock, telemetry }
+        let tools = registry.iter().map(|(_, tool)| engine.limiter.tool(tool.name())).collect();
+        Self { engine, policy, registry, tools, jitter, escalation, clock, telemetry }
     }
 
     /// What the policy in force means for this caller: remembered until the policy changes.
@@ -74,7 +76,7 @@ impl Admission {
     }
 
     /// Admits a request of a caller, or says which limit refused it.
-    pub(crate) fn admit(
+    pub(crate) async fn admit(
         &self,
         principal: &Principal,
         policy: &CallerPolicy,
@@ -90,11 +92,13 @@ impl Admission {
         };
         let (tenant, agent, key) = (&principal.tenant, principal.agent, principal.key);
         let start = self.telemetry.now();
-        let decided = self.limiter.admit(&Call { rules: &limits.rules, tenant, agent, key, tool });
+        let call = Call { rules: &limits.rules, tenant, agent, key, tool };
+        let decided = self.engine.admit(&call, |shared| limits.shared(shared, principal.who)).await;
         self.telemetry.admission_took(start);
         match decided {
-            Ok(admission) => Ok(Admitted { limits: Arc::clone(limits), admission }),
-            Err(refusal) => Err(Refusal::Throttled(Box::new(self.throttled(&refusal, limits)))),
+            Ok((admission, lease)) => Ok(Admitted { limits: Arc::clone(limits), admission, lease }),
+            Err(Denial::Refused(refusal)) => Err(Refusal::Throttled(Box::new(self.throttled(&refusal, limits)))),
+            Err(Denial::Closed) => Err(Refusal::Unavailable("Limits cannot be checked at the moment.")),
         }
     }
 
@@ -185,12 +189,22 @@ impl Admitted {
             meter: Arc::clone(meter),
             ended: std::sync::OnceLock::new(),
             permit: self.admission.permit,
+            lease: self.lease,
             stream,
         })
     }
 }
 
 impl CallLimits {
+    /// What is needed to ask others about such calls of `who`, whose limits these are.
+    fn shared(&self, shared: &Shared, who: Who) -> &SharedLimits {
+        self.shared.get_or_init(|| {
+            let counted_as = who.counted_as();
+            let names = counted_as.names(self.tool.as_deref().unwrap_or_default());
+            shared.limits(&names, &self.rules, self.on_outage)
+        })
+    }
+
     fn place(&self, rule: RuleRef) -> Place {
         match rule {
             RuleRef::Rate(index) => self.rules.rates()[usize::from(index)].place,

@@ -21,7 +21,7 @@ use crate::last_used::LastUsed;
 use crate::meter::Flood;
 use crate::policy::PolicyStore;
 use crate::policy::compile::CallerPolicy;
-use crate::policy::resolve::Who;
+use crate::policy::resolve::{ANONYMOUS, Who};
 use crate::refusal::Refusal;
 use crate::settings::AuthMode;
 
@@ -72,7 +72,7 @@ struct Presented {
 impl Principal {
     fn anonymous(limiter: &Limiter, reading: usize) -> Self {
         let tenant = limiter.tenant(TenantIdentity::Untenanted);
-        let caller = Caller::new(None, "anonymous".to_owned(), None);
+        let caller = Caller::new(None, ANONYMOUS.to_owned(), None);
         let agent = tenant.agent(caller.agent());
         Self {
             who: Who::default(),

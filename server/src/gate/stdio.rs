@@ -29,7 +29,7 @@ impl Gate {
             None => Kind::Request(request.method.into()),
         };
         let asked = self.gate.admission.asked(&arrived.policy, &Method::POST, &kind);
-        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, asked);
+        let admitted = self.gate.admission.admit(&arrived.principal, &arrived.policy, asked).await;
         let admitted = admitted.inspect_err(|refusal| {
             let who = (&*arrived.principal, arrived.limits(asked));
             self.gate.meter.refused(refusal, trip, Some(who));

@@ -9,6 +9,7 @@ use sluicegate_mcp::Outcome;
 
 use super::authenticate::Principal;
 use super::streams::StreamPermit;
+use crate::engine::Lease;
 use crate::meter::{Meter, Served};
 use crate::policy::compile::CallLimits;
 
@@ -23,6 +24,9 @@ pub(crate) struct Ticket {
     pub(crate) ended: OnceLock<(Outcome, Duration)>,
     pub(crate) would_throttle: RuleSet,
     pub(crate) attempts: Option<u32>,
+    // Before the permit, so that whoever gets its slots takes the end of this along.
+    #[expect(dead_code, reason = "held, never read: its drop gives the slots among all instances back")]
+    pub(crate) lease: Option<Lease>,
     #[expect(dead_code, reason = "held, never read: its drop gives the slots back")]
     pub(crate) permit: Permit,
     /// The place among the open streams, if this is one.

@@ -8,6 +8,7 @@ use sluicegate_limits::{Algorithm, Concurrency, Priority, RateLimit};
 use sluicegate_mcp::ToolIndex;
 
 use crate::declared::{Declaration, DeclaredText};
+use crate::engine::OnOutage;
 use crate::settings::tool_limits::{self, Configured, ConfiguredBy};
 use crate::settings::{Settings, SettingsError};
 
@@ -24,6 +25,7 @@ pub(crate) struct Baseline {
     pub(crate) server_concurrency: Concurrency,
     pub(crate) agent_concurrency: Concurrency,
     pub(crate) timeout: Duration,
+    on_outage: OnOutage,
     /// Whether some tool has a high priority, for which slots are kept back.
     pub(crate) reserve: bool,
     tools: Box<[(Box<str>, Declaration)]>,
@@ -61,6 +63,7 @@ impl Baseline {
             server_concurrency: cap("max_in_flight", settings.max_in_flight)?,
             agent_concurrency: cap("agent_concurrency", settings.agent_concurrency)?,
             timeout: settings.call_timeout.0,
+            on_outage: settings.on_outage,
             reserve: tools.iter().any(|(_, declaration)| declaration.priority == Priority::High),
             tools,
             configured,
@@ -98,6 +101,11 @@ impl Baseline {
     /// How long a call of the tool may run.
     pub(crate) fn timeout_of(&self, tool: ToolIndex) -> Duration {
         self.declaration(tool).timeout.unwrap_or(self.timeout)
+    }
+
+    /// What becomes of calls of the tool, or of other requests, while shared limits cannot be asked.
+    pub(crate) fn on_outage(&self, tool: Option<ToolIndex>) -> OnOutage {
+        tool.and_then(|tool| self.configured(tool).on_outage).unwrap_or(self.on_outage)
     }
 
     /// Every tool's name and declaration, in the registry's order.

@@ -11,6 +11,7 @@ use sluicegate_mcp::ToolIndex;
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::engine::{OnOutage, SharedLimits};
 use crate::gate::escalation::Heeded;
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
@@ -53,6 +54,9 @@ pub(crate) struct CallLimits {
     pub(crate) series: OnceLock<Arc<Series>>,
     /// What the caller has made of the waits that it was told.
     pub(crate) heeded: Heeded,
+    /// What is needed to ask others about the caller's calls of it, where limits are shared; made at the first.
+    pub(crate) shared: OnceLock<SharedLimits>,
+    pub(crate) on_outage: OnOutage,
 }
 
 /// A rule in words, written once per policy.
@@ -153,7 +157,8 @@ impl CallLimits {
             .expect("each place has at most eight rates and one cap of each mode, so the rules hold together");
         let deadline = tool_index.map_or(baseline.timeout, |tool| baseline.timeout_of(tool));
         let tool = tool_index.map(|tool| baseline.tool_name(tool).into());
-        let (series, counters) = (OnceLock::new(), OnceLock::new());
+        let (series, counters, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        let on_outage = baseline.on_outage(tool_index);
         Self {
             rules,
             tool,
@@ -161,6 +166,8 @@ impl CallLimits {
             asked,
             series,
             counters,
+            shared,
+            on_outage,
             deadline,
             rates: rates_in_words,
             caps: caps_in_words,

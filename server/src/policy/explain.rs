@@ -7,12 +7,15 @@ use sluicegate_control::{
     Actor, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitUsage,
     Question, Shadowed, TenantRef, WallClock,
 };
-use sluicegate_limits::{Call, Limit, Limiter, Place, RateLimit, RuleReport, TenantIdentity, ToolId, Wait};
+use sluicegate_limits::{
+    AgentId, Call, KeyId, Limit, Limiter, Place, RateLimit, RuleReport, TenantHandle, ToolId, Wait,
+};
 
 use super::PolicyStore;
 use super::baseline::Baseline;
 use super::compile::CallLimits;
 use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
+use crate::engine::{LimitEngine, Names};
 use crate::pages;
 use crate::settings::Settings;
 
@@ -68,7 +71,7 @@ pub(crate) fn baseline_limits(baseline: &Baseline) -> Vec<BaselineLimit> {
 pub(crate) struct Explainer {
     pub(crate) control: Control,
     pub(crate) policy: Arc<PolicyStore>,
-    pub(crate) limiter: Option<Limiter>,
+    pub(crate) engine: Option<LimitEngine>,
 }
 
 impl Explainer {
@@ -82,7 +85,7 @@ impl Explainer {
         });
         let baseline = Arc::new(Baseline::new(settings, declared)?);
         let policy = Arc::new(PolicyStore::load(control.clone(), WallClock::system(), baseline).await?);
-        Ok(Self { control: control.clone(), policy, limiter: None })
+        Ok(Self { control: control.clone(), policy, engine: None })
     }
 
     /// Answers a question, by the policy in force.
@@ -104,7 +107,10 @@ impl Explainer {
         let asked = Asked::Tool(tool);
         let applied = Resolver { snapshot: &snapshot, who }.resolve(asked);
         let limits = CallLimits::new(&applied, &snapshot.baseline, asked);
-        let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
+        let reports = match &self.engine {
+            Some(engine) => Some(usage(engine, &limits, who, &question.tool).await),
+            None => None,
+        };
         Ok(Explanation {
             question,
             revision: snapshot.revision.get(),
@@ -117,26 +123,33 @@ impl Explainer {
 impl Explainer {
     /// Requests in work: what is used of the cap that holds for all of them.
     pub(crate) fn in_flight(&self) -> u64 {
-        let Some(limiter) = &self.limiter else { return 0 };
+        let Some(engine) = &self.engine else { return 0 };
         let (snapshot, who) = (self.policy.current(), Who::default());
         let applied = Resolver { snapshot: &snapshot, who }.resolve(Asked::Request);
         let limits = CallLimits::new(&applied, &snapshot.baseline, Asked::Request);
         let caps = limits.rules.caps().iter().rev();
         // The reports of caps come after those of rates.
-        let mut reported = caps.zip(usage(limiter, &limits, who, "").into_iter().rev());
+        let counted_as = who.counted_as();
+        let (tenant, agent, key, tool) = ids(&engine.limiter, &counted_as.names(""));
+        let reports = engine.limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool });
+        let mut reported = caps.zip(reports.into_iter().rev());
         reported.find(|(cap, _)| cap.place == Place::Server).map_or(0, |(_, report)| report.used)
     }
 }
 
-/// What the limiter knows of every rule: rates in order, then caps.
-fn usage(limiter: &Limiter, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
-    let id = |id: Option<String>| id.unwrap_or_default();
-    let tenant = limiter.tenant(TenantIdentity::Named(&id(who.tenant.map(|tenant| tenant.to_string()))));
-    let agent_name = id(who.agent.map(|agent| agent.to_string()));
-    let agent = tenant.agent(&agent_name);
-    let key = who.key.map(|key| tenant.key(&agent_name, &key.to_string()));
-    let tool: ToolId = limiter.tool(tool);
-    limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool })
+/// What is known of every rule: rates in order, then caps.
+async fn usage(engine: &LimitEngine, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
+    let counted_as = who.counted_as();
+    let names = counted_as.names(tool);
+    let (tenant, agent, key, tool) = ids(&engine.limiter, &names);
+    engine.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool }, &names).await
+}
+
+/// The ids of a caller in this process.
+fn ids(limiter: &Limiter, names: &Names<'_>) -> (TenantHandle, AgentId, Option<KeyId>, ToolId) {
+    let tenant = limiter.tenant(names.tenant);
+    let (agent, key) = (tenant.agent(names.agent), (!names.key.is_empty()).then(|| tenant.key(names.agent, names.key)));
+    (tenant, agent, key, limiter.tool(names.tool))
 }
 
 /// One line for every limit. The rules were made from `applied` in its order, so the reports are too.

@@ -14,10 +14,11 @@
 use std::sync::Arc;
 
 use sluicegate_control::{AgentId, KeyId, LimitEntry, LimitKind, LimitKindName as Kind, PlanId, Target, TenantId};
-use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope};
+use sluicegate_limits::{Concurrency, Mode, Per, Place, RateLimit, Scope, TenantIdentity};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
+use crate::engine::Names;
 use crate::settings::tool_limits::ConfiguredBy;
 
 /// The caller as overrides are looked up for it. All `None`: nobody is identified (`auth = "none"`).
@@ -27,6 +28,33 @@ pub(crate) struct Who {
     pub(crate) agent: Option<AgentId>,
     pub(crate) key: Option<KeyId>,
 }
+
+/// The names under which a caller's limits count: ids, so that nobody inherits with a name what was used under it.
+pub(crate) struct CountedAs {
+    tenant: Option<String>,
+    agent: String,
+    key: Option<String>,
+}
+
+impl Who {
+    pub(crate) fn counted_as(self) -> CountedAs {
+        CountedAs {
+            tenant: self.tenant.map(|tenant| tenant.to_string()),
+            agent: self.agent.map_or_else(|| ANONYMOUS.to_owned(), |agent| agent.to_string()),
+            key: self.key.map(|key| key.to_string()),
+        }
+    }
+}
+
+impl CountedAs {
+    pub(crate) fn names<'a>(&'a self, tool: &'a str) -> Names<'a> {
+        let tenant = self.tenant.as_deref().map_or(TenantIdentity::Untenanted, TenantIdentity::Named);
+        Names { tenant, agent: &self.agent, key: self.key.as_deref().unwrap_or_default(), tool }
+    }
+}
+
+/// The agent of a server with `auth = "none"`.
+pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// What is asked for, as far as limits differ by it.
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::{Server, StartError};
 use crate::api::Api;
 use crate::declared::{Declared, DeclaredText};
+use crate::engine::{Keyspace, LimitEngine, SharedOptions, Upkeep};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
 use crate::gate::authenticate::Authenticator;
@@ -78,7 +79,9 @@ impl House {
 
         let options =
             LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
-        let limiter = Limiter::new(limiter_clock, options);
+        let limiter = Limiter::new(limiter_clock.clone().unwrap_or_default(), options);
+        let instance = rand::rng().random::<u64>();
+        let (limits, upkeep) = limit_engine(limiter.clone(), limiter_clock, settings, instance).await?;
         let telemetry = Arc::new(Telemetry::new(&registry, settings.metrics_series));
         let watch = control.watch().await.map_err(StartError::database("watched"))?;
         let policy = PolicyStore::load(control.clone(), clock.clone(), baseline).await;
@@ -106,7 +109,7 @@ impl House {
                 Arc::clone(&last_used),
             ),
             admission: Admission::new(
-                limiter.clone(),
+                limits.clone(),
                 Arc::clone(&policy),
                 registry,
                 settings.retry_jitter,
@@ -125,11 +128,11 @@ impl House {
             draining: draining.clone(),
         };
         let explainer =
-            Explainer { control: control.clone(), policy: Arc::clone(&policy), limiter: Some(limiter.clone()) };
+            Explainer { control: control.clone(), policy: Arc::clone(&policy), engine: Some(limits.clone()) };
         let health = Health {
             telemetry: Arc::clone(&telemetry),
             policy: Arc::clone(&policy),
-            limiter: limiter.clone(),
+            engine: limits.clone(),
             streams,
             draining: draining.clone(),
             patience: health::patience(settings),
@@ -154,9 +157,12 @@ impl House {
             draining: draining.clone(),
             started_at: clock.now_ms(),
         });
-        let id = format!("{:016x}", rand::rng().random::<u64>());
+        if let Some(upkeep) = upkeep {
+            tasks.spawn(upkeep.work(shutdown.clone()));
+        }
+        let id = format!("{instance:016x}");
         let bind = settings.bind.to_string();
-        tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), shutdown.clone()));
+        tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), limits.shared, shutdown.clone()));
         tasks.spawn(webhooks.deliver(shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
         Ok(Self { gate, engine, explainer, health, live, settings_reload, control, clock, draining, shutdown, tasks })
@@ -184,6 +190,19 @@ impl House {
         self.tasks.wait().await;
         self.control.close().await;
     }
+}
+
+/// What decides about calls, and the work that belongs to it.
+async fn limit_engine(
+    limiter: Limiter,
+    clock: Option<quanta::Clock>,
+    settings: &Settings,
+    instance: u64,
+) -> Result<(LimitEngine, Option<Upkeep>), SettingsError> {
+    let Some(redis) = settings.redis()? else { return Ok((LimitEngine::in_memory(limiter), None)) };
+    let keyspace = Keyspace::new(settings.redis_prefix.clone(), settings.redis_cluster);
+    let (engine, upkeep) = LimitEngine::shared(limiter, SharedOptions { redis, keyspace, clock, instance }).await;
+    Ok((engine, Some(upkeep)))
 }
 
 fn session_options(settings: &Settings) -> Option<SessionOptions> {

@@ -100,6 +100,9 @@ const ACCESSORS: &[(&str, &str)] = &[
     ("keep_usage_days", "keep"),
     ("keep_events", "keep"),
     ("keep_events_most", "keep"),
+    ("engine", "redis"),
+    ("redis_url", "redis"),
+    ("redis_timeout", "redis"),
 ];
 
 #[test]

@@ -5,10 +5,11 @@
 //! rate = "2/min"
 //! burst = 4
 //! concurrency = 2
+//! on_outage = "closed"
 //! ```
 //!
 //! As variables these are `SLUICEGATE_LIMIT__EXPORT=2/min`, `SLUICEGATE_LIMIT__EXPORT__BURST=4` and
-//! `SLUICEGATE_LIMIT__EXPORT__CONCURRENCY=2`, or, where that could mean something else, with `LIMIT__TOOL__` in front. A
+//! `SLUICEGATE_LIMIT__EXPORT__CONCURRENCY=2` (`on_outage` only stands in the file), or, where that could mean something else, with `LIMIT__TOOL__` in front. A
 //! variable names a tool in capitals, with `_` for everything that is neither a letter nor a digit.
 
 use std::fmt;
@@ -19,6 +20,7 @@ use sluicegate_limits::{Algorithm, Concurrency, Quotas, RateLimit};
 
 use super::{Settings, SettingsError};
 use crate::declared::Declaration;
+use crate::engine::OnOutage;
 
 pub(super) const PREFIX: &str = "SLUICEGATE_LIMIT__";
 const OF_TOOL: &str = "TOOL__";
@@ -33,6 +35,8 @@ pub struct ToolLimit {
     pub burst: Option<u32>,
     /// In place of the cap of calls at a time that the tool declares.
     pub concurrency: Option<u32>,
+    /// What becomes of its calls while Redis does not answer, in place of `on_outage`.
+    pub on_outage: Option<OnOutage>,
 }
 
 /// A variable that sets a limit of a tool. Which tool that is can be said when the tools are known.
@@ -57,6 +61,7 @@ enum Part {
 pub(crate) struct Configured {
     pub(crate) rates: Option<(Vec<RateLimit>, ConfiguredBy)>,
     pub(crate) concurrency: Option<(Concurrency, ConfiguredBy)>,
+    pub(crate) on_outage: Option<OnOutage>,
 }
 
 /// A setting and where it stands: `SLUICEGATE_LIMIT__EXPORT` in `.env`.
@@ -78,6 +83,7 @@ struct Texts {
     rate: Option<(String, ConfiguredBy)>,
     burst: Option<(String, ConfiguredBy)>,
     concurrency: Option<(String, ConfiguredBy)>,
+    on_outage: Option<OnOutage>,
 }
 
 impl VariableLimit {
@@ -160,6 +166,7 @@ pub(crate) fn resolve(
         texts.rate = limit.rate.clone().map(|text| (text, by("rate")));
         texts.burst = limit.burst.map(|burst| (burst.to_string(), by("burst")));
         texts.concurrency = limit.concurrency.map(|cap| (cap.to_string(), by("concurrency")));
+        texts.on_outage = limit.on_outage;
     }
     for variable in &settings.provenance.tool_limits {
         let (tool, part) = variable.tool(tools)?;
@@ -195,14 +202,14 @@ impl Texts {
                 (declared.rates.iter().map(RateLimit::quota).collect(), by.clone())
             }
             (None, Some((_, by))) => return Err(wrong(by, "the tool declares no rate: set one with it")),
-            (None, None) => return Ok(Configured { rates: None, concurrency }),
+            (None, None) => return Ok(Configured { rates: None, concurrency, on_outage: self.on_outage }),
         };
         let (quotas, by) = quotas;
         let algorithm = declared.rates.first().map_or(Algorithm::TokenBucket, RateLimit::algorithm);
         let burst = burst.map(|(burst, _)| burst);
         let rates = quotas.into_iter().map(|quota| RateLimit::new(quota, burst, algorithm));
         let rates = rates.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&by, error))?;
-        Ok(Configured { rates: Some((rates, by)), concurrency })
+        Ok(Configured { rates: Some((rates, by)), concurrency, on_outage: self.on_outage })
     }
 }
 

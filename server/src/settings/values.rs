@@ -18,6 +18,16 @@ pub enum AuthMode {
     None,
 }
 
+/// Who counts what limits allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// This process alone.
+    Memory,
+    /// All instances together, by way of Redis or Valkey.
+    Redis,
+}
+
 /// Whether peers before 2026-07-28 get sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use sluicegate::Server;
+use sluicegate_tests::recorder::Recorder;
 use sluicegate_tests::tools::{Ran, TestTools};
 
 fn main() -> ExitCode {
-    Server::new("testbed").tools(TestTools(Ran::default())).run()
+    Server::new("testbed").tools(TestTools(Ran::default())).tools(Recorder).run()
 }

@@ -114,7 +114,7 @@ const SERVER_RATES: usize = 2 * Rules::MAX_ORDINALS as usize;
 
 /// The enforced rate with the least left.
 #[derive(Clone, Copy)]
-struct Nearest {
+pub(super) struct Nearest {
     /// Its position among the rates asked, past the end if there is none.
     at: usize,
     /// What is in use after the call, as [`Check`](crate::cell::Check) counts it.
@@ -125,7 +125,7 @@ struct Nearest {
 
 /// Asks each rate about the call, collects where it would be charged, and says which rate is nearest to refusing.
 #[inline(always)]
-fn ask(
+pub(super) fn ask(
     table: &mut Table,
     rates: &[CompiledRate],
     who: &Identity,
@@ -171,7 +171,7 @@ fn ask_again(
 
 /// Charges the call to all of `rates` and says how the nearest stands then.
 #[inline(always)]
-fn charge(
+pub(super) fn charge(
     table: &mut Table,
     rates: &[CompiledRate],
     sites: &[Site],
@@ -221,7 +221,7 @@ fn charge(
 }
 
 /// The server-wide rates while they are decided. Few calls have any, so this stays out of the way of those that do not.
-struct Server<'a> {
+pub(super) struct Server<'a> {
     table: Locked<'a, Table>,
     now: u64,
     sites: [Site; SERVER_RATES],
@@ -230,7 +230,13 @@ struct Server<'a> {
 
 impl<'a> Server<'a> {
     #[inline(never)]
-    fn ask(core: &'a Core, rates: &[CompiledRate], who: &Identity, now: u64, refusals: &mut Refusals) -> Self {
+    pub(super) fn ask(
+        core: &'a Core,
+        rates: &[CompiledRate],
+        who: &Identity,
+        now: u64,
+        refusals: &mut Refusals,
+    ) -> Self {
         let mut table = core.server.lock();
         let now = table.time(now);
         let mut sites = [Site::NOWHERE; SERVER_RATES];
@@ -240,7 +246,7 @@ impl<'a> Server<'a> {
 
     /// Charges the call to the rates. Says how the nearest of them stands if less than `left` is left there.
     #[inline(never)]
-    fn charge(mut self, rates: &[CompiledRate], who: &Identity, left: u64) -> Option<Standing> {
+    pub(super) fn charge(mut self, rates: &[CompiledRate], who: &Identity, left: u64) -> Option<Standing> {
         let standing = charge(&mut self.table, rates, &self.sites, self.nearest, who, self.now);
         standing.filter(|_| self.nearest.left < left)
     }
@@ -248,7 +254,7 @@ impl<'a> Server<'a> {
 
 /// The rules that refused so far.
 #[derive(Default)]
-struct Refusals {
+pub(super) struct Refusals {
     enforced: RuleSet,
     observed: RuleSet,
     worst: Option<Worst>,
@@ -300,6 +306,11 @@ impl Refusals {
         }
     }
 
+    /// The refusal, if any enforced rule refused.
+    pub(super) fn into_result(self, rules: &Rules) -> Result<(), Refusal> {
+        self.worst.as_ref().map_or(Ok(()), |worst| Err(self.answer(worst, rules)))
+    }
+
     #[cold]
     fn answer(&self, worst: &Worst, rules: &Rules) -> Refusal {
         let (scope, limit, _) = rules.rule(worst.rule);
@@ -320,6 +331,15 @@ impl Refusals {
 /// Takes one of `allowed` slots, or says how many are taken.
 fn take(slots: &AtomicU32, allowed: u32) -> Result<(), u32> {
     slots.fetch_update(Relaxed, Relaxed, |taken| (taken < allowed).then_some(taken + 1)).map(drop)
+}
+
+impl Limiter {
+    /// How long a caller is asked to wait that somebody else refuses for running too many calls: an estimate, by how long
+    /// calls of the tool took here.
+    #[must_use]
+    pub fn concurrency_wait(&self, tool: ToolId) -> Wait {
+        self.core.concurrency_wait(tool.0)
+    }
 }
 
 impl Core {

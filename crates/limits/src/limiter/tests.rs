@@ -454,3 +454,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_admitted_elsewhere_counts_here_up_to_the_limit() {
+    let world = World::new();
+    let rules = rules(vec![bucket(Place::Agent, "1/min"), window(Place::Tenant, "5/min")], vec![]);
+    for _ in 0..3 {
+        world.limiter.note(&world.call(&rules));
+    }
+    let used: Vec<_> = world.limiter.inspect(&world.call(&rules)).iter().map(|report| report.used).collect();
+    assert_eq!(used, [1, 3], "a rate without room keeps no other from counting");
+    assert!(world.admit(&rules).is_err());
+}
+
+#[test]
+fn looking_ahead_charges_nothing_and_minds_no_cap() {
+    let world = World::new();
+    let rules = rules(vec![bucket(Place::Agent, "1/min")], vec![cap(Place::Agent, "1")]);
+    let running = world.admit(&rules);
+    assert!(running.is_ok());
+    let before = world.state();
+    let ahead = world.limiter.peek(&world.call(&rules)).expect_err("the rate is used up");
+    assert_eq!(ahead.rule(), RuleRef::Rate(0));
+    assert_eq!(world.state(), before);
+    world.mock.increment(Duration::from_secs(60));
+    assert!(world.limiter.peek(&world.call(&rules)).is_ok());
+}
+
+#[test]
+fn a_part_decides_its_rules_and_names_them_as_the_whole_does() {
+    let world = World::new();
+    let whole =
+        rules(vec![bucket(Place::Agent, "9/min"), window(Place::Tenant, "9/min")], vec![cap(Place::Agent, "1")]);
+    let third = RateLimit::new("3/min".parse().expect("a quota"), None, Algorithm::SlidingWindow).expect("a limit");
+    let part = whole.part(|rule| (rule.place == Place::Tenant).then_some(third), |_| None);
+    let running: Vec<_> = std::iter::from_fn(|| world.admit(&part).ok()).collect();
+    assert_eq!(running.len(), 3);
+    let refusal = world.admit(&part).expect_err("three are a third of nine");
+    assert_eq!((refusal.rule(), refusal.limit()), (RuleRef::Rate(1), Limit::Rate(whole.rates()[1].limit)));
+}

@@ -21,10 +21,17 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    pub(super) fn new(rates: &[RateRule], caps: &[CapRule], cost: u32, priority: Priority, reserve: bool) -> Self {
-        let rates = rates.iter().zip(0..).map(|(rule, index)| CompiledRate::new(rule, index, cost));
+    /// Of rates and caps with their positions in the rules as given.
+    pub(super) fn new(
+        rates: impl IntoIterator<Item = (u8, RateRule)>,
+        caps: impl IntoIterator<Item = (u8, CapRule)>,
+        cost: u32,
+        priority: Priority,
+        reserve: bool,
+    ) -> Self {
+        let rates = rates.into_iter().map(|(index, rule)| CompiledRate::new(&rule, index, cost));
         let mut caps: Vec<_> =
-            caps.iter().zip(0..).map(|(rule, index)| CompiledCap::new(rule, index, priority, reserve)).collect();
+            caps.into_iter().map(|(index, rule)| CompiledCap::new(&rule, index, priority, reserve)).collect();
         // Who enforces takes the slot; who observes the same slots looks on.
         caps.sort_by_key(|cap| cap.observe);
         let (server_rates, tenant_rates) = rates.partition::<Vec<_>, _>(|rate| rate.place.is_server_wide());
@@ -145,21 +152,21 @@ pub(crate) struct CompiledCap {
 
 impl CompiledCap {
     fn new(rule: &CapRule, index: u8, priority: Priority, reserve: bool) -> Self {
-        let cap = rule.cap.get();
-        let percent = match priority {
-            _ if !(reserve && rule.place.is_shared_by_tools()) => 100,
-            Priority::Low => 80,
-            Priority::Normal => 95,
-            Priority::High => 100,
-        };
-        let allowed = (u64::from(cap) * percent).div_ceil(100);
-        Self {
-            allowed: u32::try_from(allowed).unwrap_or(cap),
-            place: rule.place,
-            index,
-            observe: rule.mode == Mode::Observe,
-        }
+        Self { allowed: slots(rule, priority, reserve), place: rule.place, index, observe: rule.mode == Mode::Observe }
     }
+}
+
+/// The slots of a cap that calls of this priority may use.
+pub(super) fn slots(rule: &CapRule, priority: Priority, reserve: bool) -> u32 {
+    let cap = rule.cap.get();
+    let percent = match priority {
+        _ if !(reserve && rule.place.is_shared_by_tools()) => 100,
+        Priority::Low => 80,
+        Priority::Normal => 95,
+        Priority::High => 100,
+    };
+    let allowed = (u64::from(cap) * percent).div_ceil(100);
+    u32::try_from(allowed).unwrap_or(cap)
 }
 
 /// The key of the slots that are counted in `place`.

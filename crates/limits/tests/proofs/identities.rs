@@ -3,9 +3,12 @@
 use std::collections::HashSet;
 
 use proptest::{prelude::*, sample::Index};
-use sluicegate_limits::{Call, Place, StateKey, TenantIdentity};
+use sluicegate_limits::{Place, StateKey, TenantIdentity};
 
-use crate::world::{BUCKET, World, limit, rate, rules};
+use crate::{
+    world::World,
+    writing::{BUCKET, limit, rate, rules},
+};
 
 /// Names that are easily confused: quotes, colons, NUL, nothing at all, and pieces of each other.
 fn name() -> impl Strategy<Value = String> {
@@ -70,29 +73,25 @@ proptest! {
     }
 
     #[test]
-    fn distinct_triples_never_share_state_in_memory(triples in prop::collection::hash_set((tenant(), name(), name()), 1..40)) {
+    fn distinct_triples_never_share_state(triples in prop::collection::hash_set((tenant(), name(), name()), 1..40)) {
         let world = World::new();
         let once = rules(vec![rate(Place::AgentTool, limit(BUCKET, "1/day"))], vec![], 1);
         for (tenant, agent, tool) in &triples {
-            let tenant = world.limiter.tenant(identity(tenant));
-            let call = Call { rules: &once, agent: tenant.agent(agent), tenant: &tenant, key: None, tool: world.limiter.tool(tool) };
-            prop_assert!(world.limiter.admit(&call).is_ok(), "{:?} met somebody else's state", (tenant, agent, tool));
-            prop_assert!(world.limiter.admit(&call).is_err());
+            let caller = world.caller_of(identity(tenant), agent, None, tool);
+            prop_assert!(world.admit(&caller, &once).is_ok(), "{:?} met somebody else's state", (tenant, agent, tool));
+            prop_assert!(world.admit(&caller, &once).is_err());
         }
-        prop_assert_eq!(world.limiter.live_keys(), triples.len());
+        prop_assert!(world.states().is_none_or(|states| states == triples.len()));
     }
 
     #[test]
-    fn distinct_api_keys_never_share_state_in_memory(keys in prop::collection::hash_set((name(), name()), 1..40)) {
+    fn distinct_api_keys_never_share_state(keys in prop::collection::hash_set((name(), name()), 1..40)) {
         let world = World::new();
         let once = rules(vec![rate(Place::AgentKey, limit(BUCKET, "1/day"))], vec![], 1);
-        let tenant = world.limiter.tenant(TenantIdentity::Untenanted);
-        let tool = world.limiter.tool("t");
         for (agent, key) in &keys {
-            let key = Some(tenant.key(agent, key));
-            let call = Call { rules: &once, agent: tenant.agent(agent), tenant: &tenant, key, tool };
-            prop_assert!(world.limiter.admit(&call).is_ok());
-            prop_assert!(world.limiter.admit(&call).is_err());
+            let caller = world.caller_of(TenantIdentity::Untenanted, agent, Some(key), "t");
+            prop_assert!(world.admit(&caller, &once).is_ok());
+            prop_assert!(world.admit(&caller, &once).is_err());
         }
     }
 }
@@ -106,10 +105,6 @@ fn callers_without_a_tenant_meet_no_tenant_of_any_name() {
         .into_iter()
         .chain([TenantIdentity::Untenanted])
     {
-        let tenant = world.limiter.tenant(identity);
-        assert_eq!(tenant.identity(), identity);
-        let call =
-            Call { rules: &once, agent: tenant.agent("a"), tenant: &tenant, key: None, tool: world.limiter.tool("t") };
-        assert!(world.limiter.admit(&call).is_ok(), "{identity:?}");
+        assert!(world.admit(&world.caller_of(identity, "a", None, "t"), &once).is_ok(), "{identity:?}");
     }
 }

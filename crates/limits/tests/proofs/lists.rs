@@ -4,7 +4,10 @@
 use proptest::prelude::*;
 use sluicegate_limits::{Place, RateLimit, RateRule, Rules};
 
-use crate::world::{BUCKET, Caller, Envelope, STRICT, World, limit, rate, rules, trailing};
+use crate::{
+    world::{Caller, World},
+    writing::{BUCKET, Envelope, STRICT, limit, rate, rules, trailing},
+};
 
 const SECOND: u64 = 1_000_000_000;
 const UNITS: [(&str, u64); 4] = [("s", SECOND), ("7s", 7 * SECOND), ("min", 60 * SECOND), ("h", 3_600 * SECOND)];
@@ -62,7 +65,7 @@ fn a_quota_is_not_as_used_as_its_neighbours_because_it_was_idle() {
     for _ in 0..20 {
         assert_eq!(passing(&world, &caller, &rules), 10);
         world.wait(2 * SECOND);
-        (0..10).for_each(|_| _ = world.limiter.sweep());
+        (0..10).for_each(|_| world.sweep());
     }
 }
 
@@ -72,10 +75,10 @@ fn looking_at_an_edited_list_foresees_what_a_call_will_find() {
     let caller = world.caller("acme", "a", "t");
     passing(&world, &caller, &of(&["1000/d", "20/h"]));
     let edited = of(&["50/h", "10/s"]);
-    let before = world.limiter.inspect(&caller.call(&edited));
+    let before = world.inspect(&caller, &edited);
     assert_eq!(before.iter().map(|report| report.used).collect::<Vec<_>>(), [20, 10]);
     assert!(world.admit(&caller, &edited).is_err());
-    assert_eq!(world.limiter.inspect(&caller.call(&edited)), before);
+    assert_eq!(world.inspect(&caller, &edited), before);
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +104,7 @@ impl Edit {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(World::CASES))]
 
     #[test]
     fn no_edit_of_a_list_lets_more_through_than_the_widest_quota_of_each_window(
@@ -117,7 +120,7 @@ proptest! {
         for (i, (wait, sweeps, calls)) in steps.into_iter().enumerate() {
             world.wait(wait);
             now += wait;
-            (0..sweeps).for_each(|_| _ = world.limiter.sweep());
+            (0..sweeps).for_each(|_| world.sweep());
             let edit = i / steps_per_edit;
             if i % steps_per_edit == 0 {
                 for (unit, run) in runs.iter_mut().enumerate() {

@@ -4,7 +4,10 @@
 use proptest::prelude::*;
 use sluicegate_limits::{Algorithm, Place, RateLimit};
 
-use crate::world::{BUCKET, Caller, Envelope, STRICT, World, limit, rate, rules, trailing};
+use crate::{
+    world::{Caller, World},
+    writing::{BUCKET, Envelope, STRICT, limit, rate, rules, trailing},
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -106,7 +109,7 @@ fn any_wait() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(World::CASES))]
 
     #[test]
     fn no_sequence_of_limits_lets_more_through_than_the_widest_of_them(

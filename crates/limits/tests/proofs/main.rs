@@ -10,3 +10,4 @@ mod tenants;
 mod waiting;
 mod windows;
 mod world;
+mod writing;

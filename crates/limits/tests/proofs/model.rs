@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use sluicegate_limits::{Algorithm, Place, RateLimit, RateRule};
 
-use crate::world::{BUCKET, Caller, STRICT, World, limit, rate, rules};
+use crate::{
+    world::{Caller, World},
+    writing::{BUCKET, STRICT, limit, rate, rules},
+};
 
 const SECOND: u64 = 1_000_000_000;
-/// Up to this count the design keeps single calls, above it sixtieths.
-const EXACT: u64 = 1_000;
 
 #[derive(Clone, Debug)]
 enum State {
@@ -29,7 +30,7 @@ impl State {
         match limit.algorithm() {
             Algorithm::TokenBucket => Self::Bucket { empty_at: 0, interval: window.div_ceil(limit.quota().count()) },
             Algorithm::SlidingWindow => {
-                Self::Calls { times: Vec::new(), window, in_sixtieths: limit.quota().count() > EXACT }
+                Self::Calls { times: Vec::new(), window, in_sixtieths: limit.quota().count() > World::EXACT }
             }
         }
     }
@@ -259,7 +260,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(World::CASES))]
 
     #[test]
     fn every_decision_is_the_references(
@@ -279,7 +280,7 @@ proptest! {
                     world.wait(ns);
                     now += ns;
                     // Sweeping must not be noticed.
-                    world.limiter.sweep();
+                    world.sweep();
                 }
                 Step::Reload(rule, limit) => rates[rule].limit = limit,
                 Step::Call(who, cost, calls) => {

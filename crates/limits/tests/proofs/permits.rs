@@ -12,7 +12,10 @@ use std::{
 use proptest::{prelude::*, sample::Index};
 use sluicegate_limits::{Permit, Place, Rules};
 
-use crate::world::{Caller, World, cap, rules};
+use crate::{
+    world::{Caller, World},
+    writing::{cap, rules},
+};
 
 const PLACES: [Place; 8] = [
     Place::Server,
@@ -30,7 +33,7 @@ fn caps_everywhere(slots: u32) -> Rules {
 }
 
 fn in_use(world: &World, caller: &Caller) -> Vec<u64> {
-    world.limiter.inspect(&caller.call(&caps_everywhere(9))).iter().map(|report| report.used).collect()
+    world.inspect(caller, &caps_everywhere(9)).iter().map(|report| report.used).collect()
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use sluicegate_limits::Place;
 
-use crate::world::{BUCKET, STRICT, World, cap, limit, rate, rules};
+use crate::{
+    world::World,
+    writing::{BUCKET, STRICT, cap, limit, rate, rules},
+};
 
 #[test]
 fn agents_of_the_same_name_in_two_tenants_never_touch_each_other() {

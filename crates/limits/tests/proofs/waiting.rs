@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use sluicegate_limits::{Place, Wait};
 
-use crate::world::{BUCKET, STRICT, World, limit, rate, rules};
+use crate::{
+    world::World,
+    writing::{BUCKET, STRICT, limit, rate, rules},
+};
 
 const PLACES: [Place; 5] = [Place::Tenant, Place::Agent, Place::AgentTool, Place::Server, Place::ServerTool];
 

@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 use sluicegate_limits::Place;
 
-use crate::world::{BUCKET, STRICT, World, limit, rate, rules, trailing};
+use crate::{
+    world::World,
+    writing::{BUCKET, STRICT, limit, rate, rules, trailing},
+};
 
 const SECOND: u64 = 1_000_000_000;
 

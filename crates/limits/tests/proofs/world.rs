@@ -1,15 +1,12 @@
-//! A limiter with a clock that stands still until told, and short ways to write rules.
+//! A limiter with a clock that stands still until told.
 
 use std::{sync::Arc, time::Duration};
 
 use quanta::Mock;
 use sluicegate_limits::{
-    Admission, AgentId, Algorithm, Call, CapRule, Limiter, LimiterOptions, Mode, Place, Priority, RateLimit, RateRule,
-    Refusal, Rules, Scope, TenantHandle, TenantIdentity, ToolId,
+    Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, Refusal, RuleReport, Rules, TenantHandle, TenantIdentity,
+    ToolId,
 };
-
-pub(crate) const STRICT: Algorithm = Algorithm::SlidingWindow;
-pub(crate) const BUCKET: Algorithm = Algorithm::TokenBucket;
 
 pub(crate) struct World {
     pub(crate) limiter: Limiter,
@@ -21,10 +18,16 @@ pub(crate) struct World {
 pub(crate) struct Caller {
     pub(crate) tenant: TenantHandle,
     pub(crate) agent: AgentId,
+    pub(crate) key: Option<KeyId>,
     pub(crate) tool: ToolId,
 }
 
 impl World {
+    /// How many random cases the longer proofs try.
+    pub(crate) const CASES: u32 = 400;
+    /// Up to this count the time of each call in a window is kept, above it calls are counted in sixtieths.
+    pub(crate) const EXACT: u64 = 1_000;
+
     pub(crate) fn new() -> Self {
         let (clock, mock) = quanta::Clock::mock();
         Self { limiter: Limiter::new(clock, LimiterOptions::default()), mock }
@@ -35,8 +38,27 @@ impl World {
     }
 
     pub(crate) fn caller(&self, tenant: &str, agent: &str, tool: &str) -> Caller {
-        let tenant = self.limiter.tenant(TenantIdentity::Named(tenant));
-        Caller { agent: tenant.agent(agent), tenant, tool: self.limiter.tool(tool) }
+        self.caller_of(TenantIdentity::Named(tenant), agent, None, tool)
+    }
+
+    pub(crate) fn caller_of(&self, tenant: TenantIdentity<'_>, agent: &str, key: Option<&str>, tool: &str) -> Caller {
+        let tenant = self.limiter.tenant(tenant);
+        let key = key.map(|key| tenant.key(agent, key));
+        Caller { agent: tenant.agent(agent), key, tenant, tool: self.limiter.tool(tool) }
+    }
+
+    pub(crate) fn inspect(&self, caller: &Caller, rules: &Rules) -> Vec<RuleReport> {
+        self.limiter.inspect(&caller.call(rules))
+    }
+
+    /// Drops what nobody can tell from nothing.
+    pub(crate) fn sweep(&self) {
+        self.limiter.sweep();
+    }
+
+    /// How many states there are, where they can be counted.
+    pub(crate) fn states(&self) -> Option<usize> {
+        Some(self.limiter.live_keys())
     }
 
     pub(crate) fn admit(&self, caller: &Caller, rules: &Rules) -> Result<Admission, Refusal> {
@@ -46,53 +68,6 @@ impl World {
 
 impl Caller {
     pub(crate) fn call<'a>(&'a self, rules: &'a Rules) -> Call<'a> {
-        Call { rules, tenant: &self.tenant, agent: self.agent, key: None, tool: self.tool }
-    }
-}
-
-pub(crate) fn limit(algorithm: Algorithm, quota: &str) -> RateLimit {
-    RateLimit::new(quota.parse().expect("a quota"), None, algorithm).expect("a limit")
-}
-
-pub(crate) fn rate(place: Place, limit: RateLimit) -> RateRule {
-    RateRule { scope: Scope::Tool, place, ordinal: 0, limit, mode: Mode::Enforce }
-}
-
-pub(crate) fn cap(place: Place, slots: u32) -> CapRule {
-    let cap = slots.to_string().parse().expect("a cap");
-    CapRule { scope: Scope::Tool, place, cap, mode: Mode::Enforce }
-}
-
-pub(crate) fn rules(rates: Vec<RateRule>, caps: Vec<CapRule>, cost: u32) -> Rules {
-    Rules::new(rates, caps, cost, Priority::Normal, false).expect("rules")
-}
-
-/// How many of the admissions (time, cost) lie in the window that ends at `now`.
-pub(crate) fn trailing(admitted: &[(u64, u64)], now: u64, window: u64) -> u64 {
-    admitted.iter().filter(|(at, _)| *at <= now && at + window > now).map(|(_, cost)| cost).sum()
-}
-
-/// What a bucket as wide as the widest of some limits lets through by itself: never more than burst + rate x time.
-#[derive(Debug)]
-pub(crate) struct Envelope {
-    empty_at: u64,
-    interval: u64,
-    capacity: u64,
-}
-
-impl Envelope {
-    pub(crate) fn of(limits: &[RateLimit]) -> Self {
-        let interval = |limit: &RateLimit| limit.quota().window_ns() / limit.quota().count();
-        Self {
-            empty_at: 0,
-            interval: limits.iter().map(interval).min().expect("a limit"),
-            capacity: limits.iter().map(RateLimit::capacity).max().expect("a limit"),
-        }
-    }
-
-    /// Counts an admission and says whether it is within the bounds.
-    pub(crate) fn admits(&mut self, now: u64, cost: u64) -> bool {
-        self.empty_at = self.empty_at.max(now) + cost * self.interval;
-        self.empty_at - now <= self.capacity * self.interval
+        Call { rules, tenant: &self.tenant, agent: self.agent, key: self.key, tool: self.tool }
     }
 }

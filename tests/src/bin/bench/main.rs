@@ -4,6 +4,8 @@
 //! `cargo run --release -p sluicegate-tests --bin bench`. The load generator shares the machine with the server, so the
 //! server's CPU time per call is the figure that counts; calls per second stand beside it. Every answer's body is checked.
 //! Limits are set so that nothing is ever refused, except in the row that measures refusals.
+//!
+//! `--redis redis://127.0.0.1:6379` adds rows of a server whose limits are shared through that Redis.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -16,13 +18,14 @@ mod process;
 
 use process::Contender;
 
-const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--json]";
+const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--redis URL] [--json]";
 
 /// How the comparison is run.
 struct Options {
     rounds: usize,
     seconds: u64,
     connections: usize,
+    redis: Option<String>,
     json: bool,
 }
 
@@ -33,7 +36,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The servers are processes of their own, so that their CPU time can be told from the load's.
         Some("serve-axum") => return bare_axum::serve().await,
         Some("serve-rmcp") => return bare_rmcp::serve().await,
-        Some("serve-gated") => return gated::serve().await,
+        Some("serve-gated") => return gated::serve(None).await,
+        Some("serve-shared") => return gated::serve(arguments.get(1).map(String::as_str)).await,
         _ => {}
     }
     let options = Options::parse(&arguments).ok_or(USAGE)?;
@@ -42,13 +46,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 impl Options {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let mut options = Self { rounds: 5, seconds: 3, connections: 16, json: false };
+        let mut options = Self { rounds: 5, seconds: 3, connections: 16, redis: None, json: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--rounds" => options.rounds = arguments.next()?.parse().ok()?,
                 "--seconds" => options.seconds = arguments.next()?.parse().ok()?,
                 "--connections" => options.connections = arguments.next()?.parse().ok()?,
+                "--redis" => options.redis = Some(arguments.next()?.clone()),
                 "--json" => options.json = true,
                 _ => return None,
             }
@@ -65,22 +70,29 @@ struct Row {
     samples: Vec<load::Sample>,
 }
 
-/// The rows of one era, in this order.
-const ROWS_PER_ERA: usize = 4;
-
 async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let axum = Contender::start("serve-axum").await?;
-    let rmcp = Contender::start("serve-rmcp").await?;
-    let gated = Contender::start("serve-gated").await?;
+    let axum = Contender::start(&["serve-axum"]).await?;
+    let rmcp = Contender::start(&["serve-rmcp"]).await?;
+    let gated = Contender::start(&["serve-gated"]).await?;
+    let shared = match &options.redis {
+        Some(url) => Some(Contender::start(&["serve-shared", url]).await?),
+        None => None,
+    };
     let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
-    let servers = [&axum, &rmcp, &gated];
     let mut rows = Vec::new();
     for era in [load::Era::Legacy, load::Era::Modern] {
         rows.push(Row::new("bare axum", era, 0, load::Request::echo(&axum, None, era)));
         rows.push(Row::new("bare rmcp", era, 1, load::Request::echo(&rmcp, None, era)));
         rows.push(Row::new("sluicegate", era, 2, load::Request::echo(&gated, Some(served), era)));
         rows.push(Row::new("sluicegate, refusing", era, 2, load::Request::limited(&gated, refused, era)));
+        if let Some(shared) = &shared {
+            let echo = load::Request::echo(shared, Some(&shared.keys[0]), era);
+            rows.push(Row::new("sluicegate, Redis", era, 3, echo));
+            let limited = load::Request::limited(shared, &shared.keys[1], era);
+            rows.push(Row::new("sluicegate, Redis, refusing", era, 3, limited));
+        }
     }
+    let servers: Vec<_> = [&axum, &rmcp, &gated].into_iter().chain(&shared).collect();
     for row in &rows {
         load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1)).await?;
     }
@@ -119,7 +131,7 @@ fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     // Each era is compared with the bare servers of its own.
     let ratios = |at: usize| {
-        let (row, era) = (&rows[at], at - at % ROWS_PER_ERA);
+        let (row, era) = (&rows[at], at - at % (rows.len() / 2));
         let (axum, rmcp) = (&rows[era], &rows[era + 1]);
         [
             row.calls_per_second() / rmcp.calls_per_second(),

@@ -20,12 +20,12 @@ pub(crate) struct Contender {
 
 impl Contender {
     /// Starts this program again as a server and waits until it has said where it listens.
-    pub(crate) async fn start(role: &str) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start(role: &[&str]) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut child = command.arg(role).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let mut child = command.args(role).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
         let mut said = Vec::new();
-        let expected = if role == "serve-gated" { 3 } else { 1 };
+        let expected = if role == ["serve-bare"] { 1 } else { 3 };
         while said.len() < expected {
             said.push(lines.next_line().await?.ok_or("the server ended")?);
         }
