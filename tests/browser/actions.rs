@@ -281,8 +281,9 @@ async fn alerts(browser: &Browser, webhook: &str) {
     browser.choose("#tool", "export").await;
     browser.press("Create rule").await;
     let secret = browser.value("#secret").await;
+    to(browser, "/admin/alerts", "Alerts").await;
+    assert!(!browser.source().await.contains(&secret), "the secret is shown a second time");
     browser.press("New secret much is refused").await;
-    browser.shows(".notice", "the only time it is shown").await;
     assert_ne!(browser.value("#secret").await, secret);
     browser.press("Test much is refused").await;
     browser.shows(".notice.ok", "The webhook answered 204").await;
@@ -318,7 +319,9 @@ async fn people(browser: &Browser) {
     browser.press_in("//form[contains(@action, '/password')]", "Save").await;
     browser.shows(".notice", "Saved.").await;
     browser.press("Suspend account").await;
+    browser.shows(".title-line", "suspended").await;
     browser.press("Resume account").await;
+    browser.shows(".title-line", "active").await;
     assert!(
         !browser.find("[data-guarded]").await.is_enabled().await.expect("it is there"),
         "the name is not typed yet"

@@ -147,13 +147,19 @@ impl Browser {
     /// Chooses the option with a value. Where choosing sends the form, it is sent.
     pub(crate) async fn choose(&self, css: &str, value: &str) {
         let select = self.find(css).await;
-        if self.has_scripts() && select.attr("data-submit").await.expect("an attribute").is_some() {
+        let sends = self.has_scripts() && select.attr("data-submit").await.expect("an attribute").is_some();
+        let changes = select.prop("value").await.expect("a property").as_deref() != Some(value);
+        if sends && changes {
             self.note(FORM, &select).await;
         }
+        let page = self.find("html").await;
         let named = quoted(value);
         let option = format!(".//option[@value={named} or (not(@value) and normalize-space()={named})]");
         let chosen = select.select_by(Locator::XPath(&option)).await;
         chosen.unwrap_or_else(|error| panic!("{css} = {value}: {error}"));
+        if sends && changes {
+            self.until_left(&page).await;
+        }
     }
 
     /// Clicks the button or link with this text.
@@ -186,8 +192,22 @@ impl Browser {
         if self.has_scripts() {
             self.note(FORM, &element).await;
         }
+        let leaves = leads_away(&element).await;
+        let page = self.find("html").await;
         if let Err(error) = element.click().await {
             panic!("{shown} on {} cannot be clicked: {error}", self.path().await);
+        }
+        if leaves {
+            self.until_left(&page).await;
+        }
+    }
+
+    /// Waits until a page is not there any more: what is looked for next must not be found on it.
+    async fn until_left(&self, page: &Element) {
+        let until = tokio::time::Instant::now() + PATIENCE;
+        while page.tag_name().await.is_ok() {
+            assert!(tokio::time::Instant::now() < until, "nothing comes after {}", self.path().await);
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -285,6 +305,16 @@ impl Browser {
             Err(error) => error.to_string(),
         };
         let _ = writeln!(std::io::stderr(), "the browser is on {path}, which says:\n{text}");
+    }
+}
+
+/// Whether a click on an element ends in another page: links do, and buttons that send a form.
+async fn leads_away(element: &Element) -> bool {
+    let attribute = async |name: &str| element.attr(name).await.expect("an attribute");
+    match element.tag_name().await.expect("an element").as_str() {
+        "a" => attribute("href").await.is_some_and(|href| !href.starts_with('#')),
+        "button" => attribute("type").await.is_none_or(|kind| kind == "submit"),
+        _ => false,
     }
 }
 
