@@ -45,7 +45,10 @@ impl Recorder {
 
 /// Microseconds since 1970.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "several processes write into one order, and milliseconds are too few for it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "several processes write into one order, and milliseconds are too few for it"
+)]
 pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
