@@ -68,7 +68,8 @@ impl Admission {
         {
             return policy;
         }
-        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes()));
+        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.opens()));
+        principal.tenant.set_weight(policy.settings.weight.unwrap_or(1));
         principal.policy.store(Some(Arc::clone(&policy)));
         policy
     }
@@ -115,6 +116,18 @@ impl Admission {
             Kind::Unreadable => Asked::Request,
             Kind::Notification | Kind::Response => Asked::Notification,
         }
+    }
+
+    /// The scopes that would open the tool which is called and not seen; `None` for everything else.
+    pub(crate) fn lacking_scopes<'a>(
+        &self,
+        principal: &Principal,
+        policy: &'a CallerPolicy,
+        kind: &Kind<'_>,
+    ) -> Option<&'a [String]> {
+        let Kind::ToolCall(name) = kind else { return None };
+        let (tool, _) = self.registry.get(name)?;
+        policy.lacking_scopes(tool, principal.who, principal.opens())
     }
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {

@@ -104,7 +104,7 @@ impl Explainer {
         let asked = Asked::Tool(tool);
         let applied = Resolver { snapshot: &snapshot, who }.resolve(asked);
         let limits = CallLimits::new(&applied, &snapshot.baseline, asked);
-        let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &question.tool));
+        let reports = self.limiter.as_ref().map(|limiter| usage(limiter, &limits, who, &agent.name, &question.tool));
         Ok(Explanation {
             question,
             revision: snapshot.revision.get(),
@@ -123,18 +123,17 @@ impl Explainer {
         let limits = CallLimits::new(&applied, &snapshot.baseline, Asked::Request);
         let caps = limits.rules.caps().iter().rev();
         // The reports of caps come after those of rates.
-        let mut reported = caps.zip(usage(limiter, &limits, who, "").into_iter().rev());
+        let mut reported = caps.zip(usage(limiter, &limits, who, "", "").into_iter().rev());
         reported.find(|(cap, _)| cap.place == Place::Server).map_or(0, |(_, report)| report.used)
     }
 }
 
 /// What the limiter knows of every rule: rates in order, then caps.
-fn usage(limiter: &Limiter, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
+fn usage(limiter: &Limiter, limits: &CallLimits, who: Who, agent_name: &str, tool: &str) -> Vec<RuleReport> {
     let id = |id: Option<String>| id.unwrap_or_default();
     let tenant = limiter.tenant(TenantIdentity::Named(&id(who.tenant.map(|tenant| tenant.to_string()))));
-    let agent_name = id(who.agent.map(|agent| agent.to_string()));
-    let agent = tenant.agent(&agent_name);
-    let key = who.key.map(|key| tenant.key(&agent_name, &key.to_string()));
+    let agent = tenant.agent(agent_name);
+    let key = who.key.map(|key| tenant.key(agent_name, &key.to_string()));
     let tool: ToolId = limiter.tool(tool);
     limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool })
 }

@@ -62,6 +62,9 @@ on_both! {
         let default = TenantSettings::default;
         assert_eq!(set(TenantSettings { max_body_bytes: Some(0), ..default() }).await, "invalid");
         let patterns = |n| Some(vec![sluicegate_control::ToolGlob::any(); n]);
+        assert_eq!(set(TenantSettings { weight: Some(0), ..default() }).await, "invalid");
+        assert_eq!(set(TenantSettings { weight: Some(1_001), ..default() }).await, "invalid");
+        assert_eq!(set(TenantSettings { weight: Some(1_000), ..default() }).await, "ok");
         assert_eq!(set(TenantSettings { allowed_tools: patterns(64), ..default() }).await, "ok");
         assert_eq!(set(TenantSettings { allowed_tools: patterns(65), ..default() }).await, "invalid");
     }
