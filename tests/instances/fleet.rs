@@ -8,6 +8,7 @@ use sluicegate_tests::recorder::RECORD_TO;
 use sluicegate_tests::redis::PrivateRedis;
 use sluicegate_tests::{Client, Database, Exposition, ServerProcess, server};
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
 
 pub(crate) struct Fleet {
     pub(crate) servers: Vec<Option<ServerProcess>>,
@@ -16,11 +17,16 @@ pub(crate) struct Fleet {
     folder: TempDir,
     /// Held until everything that uses it has ended.
     _database: Database,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// Held by the one fleet there is at a time: what several do to a small machine would look like a fault of theirs.
+static ALONE: Mutex<()> = Mutex::const_new(());
 
 impl Fleet {
     /// Starts so many servers with these settings; `None` where there is no Postgres to start them on.
     pub(crate) async fn start(servers: usize, settings: &[(&str, &str)]) -> Option<Self> {
+        let alone = ALONE.lock().await;
         let database = Database::postgres().await?;
         let redis = PrivateRedis::start().await;
         let folder = tempfile::tempdir().expect("a folder");
@@ -41,7 +47,7 @@ impl Fleet {
             ));
         }
         let control = Control::connect(&database.url(), Options::default()).await.expect("the database is open");
-        let fleet = Self { servers: started, redis, control, folder, _database: database };
+        let fleet = Self { servers: started, redis, control, folder, _database: database, _alone: alone };
         fleet.wait_for_each_other(servers).await;
         Some(fleet)
     }
