@@ -159,7 +159,7 @@ fn split(rules: &Rules, share: Share, is_enforced_here: impl Fn(&RateRule) -> bo
 }
 
 impl Shared {
-    /// Redis is not asked before a [supervisor](super::supervise) has found it.
+    /// Redis is not asked before the [supervisor](super::supervisor) has found it.
     pub(super) fn new(options: SharedOptions, limiter: Limiter) -> Self {
         let SharedOptions { redis, keyspace, clock: told_clock, instance } = options;
         Self {

@@ -19,6 +19,9 @@ use crate::engine::{LimitEngine, Names};
 use crate::pages;
 use crate::settings::Settings;
 
+/// What is missing where a tool is known to the database, but not to this server.
+pub(crate) const NOT_SERVED_HERE: &str = "tool on this server";
+
 /// A limit that holds where the database says nothing else.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BaselineLimit {
@@ -101,7 +104,7 @@ impl Explainer {
         self.control.tools().get(actor, &question.tool).await?;
         let snapshot = self.policy.current();
         let Some(tool) = snapshot.baseline.tool(&question.tool) else {
-            return Err(ControlError::NotFound { what: "tool on this server", name: question.tool });
+            return Err(ControlError::NotFound { what: NOT_SERVED_HERE, name: question.tool });
         };
         let who = Who { tenant: Some(agent.tenant_id), agent: Some(agent.id), key: question.key };
         let asked = Asked::Tool(tool);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use sluicegate::control::{JsonText, ToolDefinition};
+use sluicegate_tests::server::actor;
 use sluicegate_tests::{Client, Database, TestServer, on_both_databases};
 
 use super::{Program, problem};
@@ -222,5 +224,23 @@ on_both_databases! {
         assert_eq!(owner.get("/tools/export").await.json()["name"], "export");
         assert!(problem(&owner.get("/tools/exprot").await, 404, "not-found")["detail"].to_string().contains("export"));
         assert_eq!(owner.get("/runaways").await.json()["items"], json!([]));
+    }
+
+    async fn a_tool_that_this_server_does_not_serve_is_left_out_of_the_limits_in_force(database: Database) {
+        let server = TestServer::start(&database).await;
+        server.client("acme", "u-42").await;
+        let elsewhere = ToolDefinition {
+            name: "elsewhere".to_owned(),
+            title: None,
+            description: None,
+            input_schema: JsonText::empty_object(),
+            declared_limits: JsonText::empty_object(),
+        };
+        server.control().tools().register(&actor(), &[elsewhere]).await.expect("a tool of another server");
+        let owner = Program::owner(&server).await;
+        let effective = owner.get("/limits/effective?tenant=acme&agent=u-42").await;
+        assert_eq!(effective.status, 200, "{effective:?}");
+        assert!(effective.text.contains("\"export\"") && !effective.text.contains("elsewhere"), "{effective:?}");
+        problem(&owner.get("/limits/effective?tenant=acme&agent=u-42&key=key_00000000000000000000000000000000").await, 404, "not-found");
     }
 }

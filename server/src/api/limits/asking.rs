@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use sluicegate_control::{ExplainedLimit, Explanation, KeyId, Page, Period, Preview, Question};
+use sluicegate_control::{ControlError, ExplainedLimit, Explanation, KeyId, Page, Period, Preview, Question};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,6 +15,7 @@ use crate::api::listing::{Listing, page};
 use crate::api::payload::{Nothing, Payload, Query};
 use crate::api::problem::Problem;
 use crate::api::who::By;
+use crate::policy::explain::NOT_SERVED_HERE;
 
 pub(super) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -82,7 +83,7 @@ struct Effective {
 
 /// List the limits in force for an agent
 ///
-/// Tool by tool.
+/// Tool by tool, of those that this server serves.
 #[utoipa::path(get, path = "/limits/effective", tag = "limits", params(EffectiveQuery),
     responses((status = 200, description = "One page of tools.", body = Listing<Effective>)))]
 async fn list_effective_limits(
@@ -98,7 +99,12 @@ async fn list_effective_limits(
     for tool in tools.items {
         let (tenant, agent, tool) = (query.tenant.clone(), query.agent.clone(), tool.definition.name);
         let question = Question { tenant, agent, tool: tool.clone(), key: query.key };
-        effective.push(Effective { tool, limits: api.live.explain(&actor, question).await?.limits });
+        match api.live.explain(&actor, question).await {
+            Ok(explanation) => effective.push(Effective { tool, limits: explanation.limits }),
+            // Another server's, or one that was taken out of the code.
+            Err(ControlError::NotFound { what: NOT_SERVED_HERE, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(Json(Page { items: effective, next: tools.next }.into()))
 }

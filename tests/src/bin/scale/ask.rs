@@ -110,7 +110,13 @@ fn paths(templates: &[&str], seeded: &Seeded) -> Vec<String> {
     templates.iter().flat_map(of).collect()
 }
 
-pub(crate) async fn everything(server: &TestServer, seeded: &Seeded, rounds: usize) -> Vec<Measured> {
+/// Measures each, and tells it at once: to seed takes long.
+pub(crate) async fn everything(
+    server: &TestServer,
+    seeded: &Seeded,
+    rounds: usize,
+    mut tell: impl FnMut(&Measured),
+) -> Vec<Measured> {
     let base = format!("http://{}", server.address());
     let visitor = Visitor::sign_in(server.control(), &base, "olga", Role::Owner, None).await;
     let new = NewToken { name: "ci".to_owned(), role: Role::Owner, tenant: None, expires_at: None };
@@ -133,7 +139,9 @@ pub(crate) async fn everything(server: &TestServer, seeded: &Seeded, rounds: usi
             bytes = body.len();
         }
         times.sort_by(f64::total_cmp);
-        measured.push(Measured { path, ms: times[times.len() / 2], bytes });
+        let found = Measured { path, ms: times[times.len() / 2], bytes };
+        tell(&found);
+        measured.push(found);
     }
     measured
 }
