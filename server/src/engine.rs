@@ -1,7 +1,7 @@
 //! Who decides about the rates of a call: this process by itself, or Redis for all instances together.
 //!
 //! In process the [limiter](sluicegate_limits::Limiter) decides everything. With Redis it decides what is this instance's
-//! alone (how many calls run here), and one script decides all rates of the call at once ([`question`], `decide.lua`,
+//! alone (how many calls run here), and one script decides all rates of the call at once ([`question`], `decide/`,
 //! [`verdict`]). The limiter follows along at this instance's [share](share) of every limit, so that it can take over when
 //! Redis cannot be asked ([`shared`], [`supervisor`]).
 

@@ -31,15 +31,17 @@ on_both_databases! {
             let started = Instant::now();
             let mut told = narrate(&client, era, 1_500).await;
             assert_eq!(told.headers()["content-type"], "text/event-stream", "{era:?}");
-            let mut text = String::new();
+            let (mut text, mut looks) = (String::new(), 0);
             while let Some(piece) = told.chunk().await.expect("the stream goes on") {
                 text.push_str(std::str::from_utf8(&piece).expect("text"));
                 // What is read late may have been told by a call that has ended since.
-                if started.elapsed() < Duration::from_millis(500) {
+                if started.elapsed() < Duration::from_millis(1_000) {
+                    looks += 1;
                     let second = client.call("narrate", json!({ "ms": 1 })).await;
                     assert_eq!(second.status, 429, "{era:?}: the permit is held while the call tells");
                 }
             }
+            assert!(looks > 1, "{era:?}: nobody looked while it told");
             assert!(started.elapsed() >= Duration::from_millis(1_500));
             assert!(text.matches("notifications/progress").count() > 5, "{text}");
             assert!(client.call("narrate", json!({ "ms": 1 })).await.is_ok(), "{era:?}: and free afterwards");

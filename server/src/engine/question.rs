@@ -8,8 +8,9 @@ use sluicegate_limits::{Algorithm, CapRule, Mode, Place, RateLimit, RateRule, Ru
 
 use super::leases::LeaseId;
 
-/// The script, see there for what it is told and answers.
-pub(super) const SCRIPT: &str = include_str!("decide.lua");
+/// The script, in the order of its parts; the first says what it is told and answers.
+pub(super) const SCRIPT: &str =
+    concat!(include_str!("decide/usual.lua"), include_str!("decide/states.lua"), include_str!("decide/verdict.lua"));
 
 /// Who calls what, by ids, as keys are made of.
 #[derive(Debug, Clone, Copy)]
