@@ -4,24 +4,13 @@ use sluicegate::limits::{Algorithm, CapRule, Mode, Place, Priority, RateLimit, R
 use sluicegate::testing::{Caller, Instance, Keys};
 use sluicegate_tests::redis::PrivateCluster;
 
-const PLACES: [Place; 8] = [
-    Place::Server,
-    Place::ServerTool,
-    Place::Tenant,
-    Place::TenantTool,
-    Place::Agent,
-    Place::AgentKey,
-    Place::AgentTool,
-    Place::AgentRequests,
-];
-
 fn rules(count: u64) -> Rules {
-    let rates = PLACES.map(|place| {
+    let rates = Place::ALL.map(|place| {
         let quota = format!("{count}/h").parse().expect("a quota");
         let limit = RateLimit::new(quota, None, Algorithm::SlidingWindow).expect("a limit");
         RateRule { scope: Scope::Tool, place, ordinal: 0, limit, mode: Mode::Enforce }
     });
-    let caps = PLACES.map(|place| CapRule {
+    let caps = Place::ALL.map(|place| CapRule {
         scope: Scope::Tool,
         place,
         cap: "4".parse().expect("a cap"),

@@ -3,6 +3,8 @@
 //! Every part is preceded by its length, so no choice of names makes two different keys equal, and callers without a
 //! tenant live in a space of their own that no tenant's name can reach.
 
+use crate::Place;
+
 /// Whose calls they are: a tenant's, or those of a server that knows no tenants (`auth = "none"`).
 ///
 /// The two can never meet, whatever a tenant is called.
@@ -38,7 +40,7 @@ impl TenantIdentity<'_> {
     }
 }
 
-/// The identity of a limit's state, with the names that its [`Place`](crate::Place) calls for and no others.
+/// The identity of a limit's state, with the names that its [`Place`] calls for and no others.
 ///
 /// ```
 /// use sluicegate_limits::{StateKey, TenantIdentity};
@@ -69,7 +71,30 @@ pub enum StateKey<'a> {
     AgentRequests { tenant: TenantIdentity<'a>, agent: &'a str },
 }
 
-impl StateKey<'_> {
+impl<'a> StateKey<'a> {
+    /// The key of a place, out of all the names of a call; it takes those that the place calls for.
+    ///
+    /// ```
+    /// use sluicegate_limits::{Place, StateKey, TenantIdentity};
+    ///
+    /// let tenant = TenantIdentity::Named("acme");
+    /// let key = StateKey::of(Place::Agent, tenant, "u-42", "", "export");
+    /// assert_eq!(key, StateKey::Agent { tenant, agent: "u-42" });
+    /// ```
+    #[must_use]
+    pub const fn of(place: Place, tenant: TenantIdentity<'a>, agent: &'a str, key: &'a str, tool: &'a str) -> Self {
+        match place {
+            Place::Server => Self::Server,
+            Place::ServerTool => Self::ServerTool { tool },
+            Place::Tenant => Self::Tenant { tenant },
+            Place::TenantTool => Self::TenantTool { tenant, tool },
+            Place::Agent => Self::Agent { tenant, agent },
+            Place::AgentKey => Self::AgentKey { tenant, agent, key },
+            Place::AgentTool => Self::AgentTool { tenant, agent, tool },
+            Place::AgentRequests => Self::AgentRequests { tenant, agent },
+        }
+    }
+
     /// The key of the `ordinal`-th limit in this place as bytes, injective over all keys and ordinals.
     ///
     /// ```

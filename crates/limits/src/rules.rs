@@ -33,7 +33,14 @@ pub enum Place {
 }
 
 impl Place {
-    pub(crate) const ALL: [Self; 8] = [
+    /// Every place there is, the widest first.
+    ///
+    /// ```
+    /// use sluicegate_limits::Place;
+    ///
+    /// assert!(Place::ALL.starts_with(&[Place::Server, Place::ServerTool]));
+    /// ```
+    pub const ALL: [Self; 8] = [
         Self::Server,
         Self::ServerTool,
         Self::Tenant,

@@ -195,17 +195,7 @@ impl Timing {
 /// The field with the states of a place. All ordinals lie in one, so that an edited list is dealt out in one place.
 fn field(place: Place, names: &Names<'_>) -> Vec<u8> {
     let Names { tenant, agent, key, tool } = *names;
-    let state = match place {
-        Place::Server => StateKey::Server,
-        Place::ServerTool => StateKey::ServerTool { tool },
-        Place::Tenant => StateKey::Tenant { tenant },
-        Place::TenantTool => StateKey::TenantTool { tenant, tool },
-        Place::Agent => StateKey::Agent { tenant, agent },
-        Place::AgentKey => StateKey::AgentKey { tenant, agent, key },
-        Place::AgentTool => StateKey::AgentTool { tenant, agent, tool },
-        Place::AgentRequests => StateKey::AgentRequests { tenant, agent },
-    };
-    state.to_bytes(0)
+    StateKey::of(place, tenant, agent, key, tool).to_bytes(0)
 }
 
 /// MessagePack, as far as the script is told something in it. Writing into memory does not fail.

@@ -27,29 +27,8 @@ type Names = (Option<String>, String, String, String);
 
 /// The key of one place out of these names, and what tells it from all others.
 fn state_key(place: Place, (tenant, agent, key, tool): &Names) -> StateKey<'_> {
-    let tenant = identity(tenant);
-    match place {
-        Place::Server => StateKey::Server,
-        Place::ServerTool => StateKey::ServerTool { tool },
-        Place::Tenant => StateKey::Tenant { tenant },
-        Place::TenantTool => StateKey::TenantTool { tenant, tool },
-        Place::Agent => StateKey::Agent { tenant, agent },
-        Place::AgentKey => StateKey::AgentKey { tenant, agent, key },
-        Place::AgentTool => StateKey::AgentTool { tenant, agent, tool },
-        Place::AgentRequests => StateKey::AgentRequests { tenant, agent },
-    }
+    StateKey::of(place, identity(tenant), agent, key, tool)
 }
-
-const PLACES: [Place; 8] = [
-    Place::Server,
-    Place::ServerTool,
-    Place::Tenant,
-    Place::TenantTool,
-    Place::Agent,
-    Place::AgentKey,
-    Place::AgentTool,
-    Place::AgentRequests,
-];
 
 proptest! {
     #[test]
@@ -59,7 +38,7 @@ proptest! {
     ) {
         let (mut keys, mut bytes) = (HashSet::new(), HashSet::new());
         for (pick, place, ordinal) in picks {
-            let key = state_key(PLACES[place], pick.get(&names));
+            let key = state_key(Place::ALL[place], pick.get(&names));
             prop_assert_eq!(keys.insert((key, ordinal)), bytes.insert(key.to_bytes(ordinal)));
         }
     }
@@ -68,7 +47,7 @@ proptest! {
     fn no_key_as_bytes_begins_another(
         a in (tenant(), name(), name(), name()), b in (tenant(), name(), name(), name()), places in (0..8_usize, 0..8_usize),
     ) {
-        let (a, b) = (state_key(PLACES[places.0], &a), state_key(PLACES[places.1], &b));
+        let (a, b) = (state_key(Place::ALL[places.0], &a), state_key(Place::ALL[places.1], &b));
         prop_assert!(a == b || !a.to_bytes(0).starts_with(&b.to_bytes(0)));
     }
 

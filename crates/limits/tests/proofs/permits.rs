@@ -17,19 +17,8 @@ use crate::{
     writing::{cap, rules},
 };
 
-const PLACES: [Place; 8] = [
-    Place::Server,
-    Place::ServerTool,
-    Place::Tenant,
-    Place::TenantTool,
-    Place::Agent,
-    Place::AgentKey,
-    Place::AgentTool,
-    Place::AgentRequests,
-];
-
 fn caps_everywhere(slots: u32) -> Rules {
-    rules(vec![], PLACES.map(|place| cap(place, slots)).into(), 1)
+    rules(vec![], Place::ALL.map(|place| cap(place, slots)).into(), 1)
 }
 
 fn in_use(world: &World, caller: &Caller) -> Vec<u64> {
@@ -97,7 +86,7 @@ proptest! {
         let callers = [world.caller("acme", "a", "t"), world.caller("acme", "b", "t"), world.caller("globex", "a", "u")];
         let mut running = Vec::new();
         for (pick, caller, places, slots) in steps {
-            let caps = PLACES.into_iter().zip(places).filter(|(_, is_capped)| *is_capped).map(|(place, _)| cap(place, slots));
+            let caps = Place::ALL.into_iter().zip(places).filter(|(_, is_capped)| *is_capped).map(|(place, _)| cap(place, slots));
             match world.admit(&callers[caller], &rules(vec![], caps.collect(), 1)) {
                 Ok(admission) => running.push(admission.permit),
                 Err(_) if !running.is_empty() => drop(running.swap_remove(pick.index(running.len()))),
