@@ -44,7 +44,8 @@ struct AuditQuery {
 
 /// List the audit log
 ///
-/// Newest first. A token of one tenant gets that tenant's.
+/// Newest first. A token of one tenant gets that tenant's. With a filter a page looks at 20 000 entries: it may have few, or
+/// none, and yet a next one.
 #[utoipa::path(get, path = "/audit", tag = "audit", params(AuditQuery),
     responses((status = 200, description = "One page.", body = Listing<AuditEntry>)))]
 async fn list_audit_entries(

@@ -18,7 +18,7 @@ const USAGE: &str = "usage: scale [--sqlite | --on URL] [--part N] [--most N] [-
 
 /// The most that a page or a list may take, as the median of its rounds, in milliseconds.
 const MOST_MS: f64 = 50.0;
-/// The most bytes that it may have, uncompressed.
+/// The most bytes that it may be sent in.
 const MOST_BYTES: usize = 100 * 1024;
 
 #[tokio::main]
