@@ -1,17 +1,21 @@
 //! The edge: which host names and origins may be addressed, and how much body is read.
 
+use std::error::Error;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, header};
+use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 
 use super::authenticate::Principal;
-use crate::accept::Superfluous;
+use crate::accept::Via;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 
@@ -47,11 +51,11 @@ impl Edge {
     }
 
     /// Refuses requests on a connection above the cap.
-    pub(crate) fn check_connection(&self, parts: &Parts) -> Result<(), Refusal> {
-        match parts.extensions.get::<Superfluous>() {
-            Some(Superfluous) => Err(Refusal::Unavailable("The server has all the connections it takes.")),
-            None => Ok(()),
+    pub(crate) fn check_connection(&self, via: Via) -> Result<(), Refusal> {
+        if via.is_superfluous {
+            return Err(Refusal::Unavailable("The server has all the connections it takes."));
         }
+        Ok(())
     }
 
     /// Refuses requests that address a name that is not ours, or come from a page that may not call.
@@ -79,31 +83,60 @@ impl Edge {
 
     /// Reads the body whole, up to the tenant's or the server's limit. What has not arrived yet is not admitted yet, so it
     /// is bounded here: by the number of bodies of one caller and by the bytes of all of them.
-    pub(crate) async fn read_body(
+    pub(crate) async fn read_body<B>(
         &self,
         parts: &Parts,
-        body: Body,
+        mut body: B,
         principal: &Principal,
         tenant_limit: Option<u64>,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
-        if announced_length(&parts.headers).is_some_and(|length| length > limit as u64) {
+        let announced = announced_length(&parts.headers);
+        if announced.is_some_and(|length| length > limit as u64) {
             return Err(Refusal::BodyTooLarge { limit });
+        }
+        // Most bodies are short and come with their head; they are not waited for, and so bound nothing.
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+        let first = match first {
+            Poll::Ready(None) => return Ok(Bytes::new()),
+            Poll::Ready(Some(Err(_))) => return Err(Refusal::BodyBroken),
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Poll::Pending => Bytes::new(),
+        };
+        let Some(left) = limit.checked_sub(first.len()) else { return Err(Refusal::BodyTooLarge { limit }) };
+        if body.is_end_stream() {
+            return Ok(first);
         }
         let Ok(_reading) = principal.reading.try_acquire() else {
             return Err(Refusal::Unavailable("This agent is sending as many requests as it may at once."));
         };
-        let room = announced_length(&parts.headers).map_or(limit, |length| usize::try_from(length).unwrap_or(limit));
+        let room = announced.map_or(limit, |length| usize::try_from(length).unwrap_or(limit));
         let Ok(_room) = self.buffer.try_acquire_many(u32::try_from(room).unwrap_or(u32::MAX)) else {
             return Err(Refusal::Unavailable("The server is reading as many bodies as it can hold."));
         };
-        match tokio::time::timeout(self.body_timeout, Limited::new(body, limit).collect()).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        // In a box, as few bodies are read so: what every call carries along stays small.
+        match Box::pin(tokio::time::timeout(self.body_timeout, Limited::new(body, left).collect())).await {
+            Ok(Ok(rest)) => Ok(join(first, rest.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
             Ok(Err(_)) => Err(Refusal::BodyBroken),
             Err(_) => Err(Refusal::BodyTimeout),
         }
     }
+}
+
+/// Both parts of a body in one piece, which costs nothing where there is only one.
+fn join(first: Bytes, rest: Bytes) -> Bytes {
+    if first.is_empty() {
+        return rest;
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    whole.freeze()
 }
 
 impl Hosts {
