@@ -74,7 +74,7 @@ impl Gate {
         self.edge.check_addressing(parts)?;
         let principal = self.authenticator.authenticate(&mut parts.headers).await?;
         let policy = self.admission.policy_of(&principal);
-        let body = self.edge.read_body(parts, body, &principal, policy.settings.max_body_bytes).await?;
+        let body = self.edge.read_body(body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
     }
 

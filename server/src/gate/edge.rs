@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header;
 use http::request::Parts;
-use http::{HeaderMap, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
@@ -35,7 +35,10 @@ pub(crate) struct Edge {
 #[derive(Debug)]
 enum Hosts {
     Any,
-    Loopback,
+    /// With the address of the server itself, as nearly all requests name it.
+    Loopback {
+        own: String,
+    },
     Named(Vec<String>),
 }
 
@@ -85,7 +88,6 @@ impl Edge {
     /// is bounded here: by the number of bodies of one caller and by the bytes of all of them.
     pub(crate) async fn read_body<B>(
         &self,
-        parts: &Parts,
         mut body: B,
         principal: &Principal,
         tenant_limit: Option<u64>,
@@ -95,7 +97,7 @@ impl Edge {
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
         let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
-        let announced = announced_length(&parts.headers);
+        let announced = body.size_hint().exact();
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(Refusal::BodyTooLarge { limit });
         }
@@ -144,7 +146,7 @@ impl Hosts {
         if !names.is_empty() {
             Self::Named(names)
         } else if bind.ip().is_loopback() {
-            Self::Loopback
+            Self::Loopback { own: bind.ip().to_string() }
         } else {
             Self::Any
         }
@@ -153,7 +155,7 @@ impl Hosts {
     fn allow(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Loopback => is_loopback(name),
+            Self::Loopback { own } => own == name || is_loopback(name),
             Self::Named(names) => names.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)),
         }
     }
@@ -161,7 +163,7 @@ impl Hosts {
     /// Whether a page comes from this very server on a loopback address, whose host name was checked before. The
     /// conformance suite asks for it ("dns-rebinding-protection").
     fn is_own_page(&self, host: &str, origin: &str) -> bool {
-        matches!(self, Self::Loopback)
+        matches!(self, Self::Loopback { .. })
             && origin.strip_prefix("http://").is_some_and(|page| page.eq_ignore_ascii_case(host))
     }
 }
@@ -181,10 +183,6 @@ fn name_of(host: &str) -> &str {
         return address;
     }
     host.rsplit_once(':').map_or(host, |(name, _)| name)
-}
-
-fn announced_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]
