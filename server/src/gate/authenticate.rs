@@ -31,7 +31,8 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// How long a key id that does not exist is remembered.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-const MOST_PRINCIPALS: u64 = 100_000;
+/// How many callers are remembered. A flood of more, each of whom calls once, may not eat the memory of the others.
+const MOST_PRINCIPALS: u64 = 32_768;
 
 const WRONG: &str = "The API key is wrong, expired or revoked.";
 const MALFORMED: &str = "The API key is malformed: it was mistyped or cut off.";
