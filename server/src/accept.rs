@@ -8,14 +8,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::ConnectInfo;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::io::InspectReader;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Settings;
@@ -23,7 +24,6 @@ use crate::site::Site;
 
 mod connections;
 
-pub(crate) use connections::Superfluous;
 use connections::{Connection, Connections};
 
 /// Streams that one HTTP/2 connection may have open at once.
@@ -46,11 +46,19 @@ pub(crate) struct Acceptor {
     drain: Duration,
 }
 
-/// How long a connection may be silent.
+/// The connection that a request came on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Via {
+    pub(crate) peer: SocketAddr,
+    /// Whether it is above the cap and all others are busy: its requests are answered that the server is full.
+    pub(crate) is_superfluous: bool,
+}
+
+/// How long a connection may take.
 #[derive(Debug, Clone, Copy)]
 struct Timers {
-    /// Before its first request.
-    first: Duration,
+    /// For the head of a request, and until the first.
+    head: Duration,
     /// Between requests.
     idle: Duration,
 }
@@ -58,9 +66,10 @@ struct Timers {
 impl Acceptor {
     pub(crate) fn new(settings: &Settings) -> Self {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(settings.header_timeout.0);
+        // Heads have their time from `Connection::until_idle`. hyper's own timer would run between requests as well, where
+        // a connection may be silent for longer, and costs each of them a timer and a second look at the socket.
         builder.http2().timer(TokioTimer::new()).max_concurrent_streams(MAX_STREAMS);
-        let timers = Timers { first: settings.header_timeout.0, idle: settings.idle_timeout.0 };
+        let timers = Timers { head: settings.header_timeout.0, idle: settings.idle_timeout.0 };
         let connections = Connections::new(settings.max_connections);
         Self { builder, connections, timers, drain: settings.drain_timeout.0 }
     }
@@ -106,19 +115,14 @@ impl Acceptor {
         let connection = self.connections.add();
         let (builder, timers) = (self.builder.clone(), self.timers);
         tokio::spawn(async move {
-            let requests = Arc::clone(&connection);
-            let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-                let busy = requests.begin();
-                request.extensions_mut().insert(ConnectInfo(peer));
-                if requests.is_superfluous() {
-                    request.extensions_mut().insert(Superfluous);
-                }
+            let (requests, heard) = (Arc::clone(&connection), Arc::clone(&connection));
+            let via = Via { peer, is_superfluous: connection.is_superfluous() };
+            let service = service_fn(move |request: hyper::Request<Incoming>| {
+                let busy = requests.begin(request.version());
                 let site = Arc::clone(&site);
-                async move {
-                    let response = site.answer(request.map(Body::new)).await;
-                    Ok::<_, Infallible>(response.map(|body| busy.until_end_of(body)))
-                }
+                async move { Ok::<_, Infallible>(site.answer(request, via).await.map(|body| busy.until_end_of(body))) }
             });
+            let stream = InspectReader::new(stream, move |_: &[u8]| heard.heard());
             let served = builder.serve_connection(TokioIo::new(stream), service);
             let served = std::pin::pin!(served);
             if let Err(error) = drive(served, &connection, timers).await {
@@ -133,10 +137,18 @@ async fn drive<C>(mut served: std::pin::Pin<&mut C>, connection: &Connection, ti
 where
     C: GracefulConnection,
 {
+    let ends = async {
+        tokio::select! {
+            () = connection.until_idle(timers.head, timers.idle) => {}
+            () = connection.told_to_close() => {}
+        }
+    };
+    // In a set of its own it is looked at when it was woken, and not whenever the connection is: that is at every request.
+    let mut ends = FuturesUnordered::from_iter([ends]);
     tokio::select! {
+        biased;
         ended = served.as_mut() => return ended,
-        () = connection.until_idle(timers.first, timers.idle) => {}
-        () = connection.told_to_close() => {}
+        _ = ends.next() => {}
     }
     served.as_mut().graceful_shutdown();
     tokio::select! {

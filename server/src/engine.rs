@@ -82,7 +82,8 @@ impl LimitEngine {
     ) -> Result<(Admission, Option<Lease>), Denial> {
         match &self.shared {
             None => Ok((self.limiter.admit(call)?, None)),
-            Some(shared) => shared.admit(call, limits(shared)).await,
+            // In a box, so that calls which ask nobody do not carry it along.
+            Some(shared) => Box::pin(shared.admit(call, limits(shared))).await,
         }
     }
 

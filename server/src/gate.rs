@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
+use hyper::body::Incoming;
 use sluicegate_mcp::{Envelope, HttpEndpoint};
 use tokio_util::sync::CancellationToken;
 
+use crate::accept::Via;
 use crate::meter::Meter;
 use crate::policy::compile::{CallLimits, CallerPolicy};
 use crate::policy::resolve::Asked;
@@ -24,7 +25,7 @@ pub(crate) mod edge;
 pub(crate) mod escalation;
 pub(crate) mod proxies;
 pub(crate) mod request_id;
-mod respond;
+pub(crate) mod respond;
 pub(crate) mod stdio;
 pub(crate) mod streams;
 mod ticket;
@@ -34,6 +35,7 @@ use authenticate::{Authenticator, Principal};
 use edge::Edge;
 use proxies::Proxies;
 use request_id::new_request_id;
+use respond::HeldBody;
 use streams::Streams;
 
 /// Everything that a request passes through. One per server.
@@ -51,28 +53,28 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Serves one HTTP request.
-    pub(crate) async fn serve(&self, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn serve(&self, request: Request<Incoming>, via: Via) -> Response<HeldBody> {
         let (mut parts, body) = request.into_parts();
-        let trip = Trip::start(&parts, &self.proxies);
-        let arrived = match self.arrive(&mut parts, body).await {
+        let trip = Trip::start(&parts.headers, via, &self.proxies);
+        let arrived = match self.arrive(&mut parts, body, via).await {
             Ok(arrived) => arrived,
-            Err(refusal) => return self.refuse(&refusal, &trip, None),
+            Err(refusal) => return self.refuse(&refusal, &trip, &mut parts, None),
         };
         let envelope = Envelope::read(&arrived.body);
         let asked = self.admission.asked(&arrived.policy, &parts.method, &envelope.kind);
-        match self.pass(&trip, parts, &arrived, &envelope, asked).await {
+        match self.pass(&trip, &mut parts, &arrived, &envelope, asked).await {
             Ok(response) => response,
-            Err(refusal) => self.refuse(&refusal, &trip, Some((&arrived, &envelope, asked))),
+            Err(refusal) => self.refuse(&refusal, &trip, &mut parts, Some((&arrived, &envelope, asked))),
         }
     }
 
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
-    async fn arrive(&self, parts: &mut Parts, body: Body) -> Result<Arrived, Refusal> {
-        self.edge.check_connection(parts)?;
+    async fn arrive(&self, parts: &mut Parts, body: Incoming, via: Via) -> Result<Arrived, Refusal> {
+        self.edge.check_connection(via)?;
         self.edge.check_addressing(parts)?;
         let principal = self.authenticator.authenticate(&mut parts.headers).await?;
         let policy = self.admission.policy_of(&principal);
-        let body = self.edge.read_body(parts, body, &principal, policy.settings.max_body_bytes).await?;
+        let body = self.edge.read_body(body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
     }
 
@@ -80,11 +82,11 @@ impl Gate {
     async fn pass(
         &self,
         trip: &Trip,
-        parts: Parts,
+        parts: &mut Parts,
         arrived: &Arrived,
         envelope: &Envelope<'_>,
         asked: Asked,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Response<HeldBody>, Refusal> {
         // What runs may still be answered, told of and cancelled.
         if self.draining.is_cancelled() && !matches!(asked, Asked::Notification) {
             return Err(Refusal::Unavailable("The server is shutting down."));
@@ -110,16 +112,27 @@ impl Gate {
     }
 
     /// The one way out for everybody who is not served.
-    fn refuse(&self, refusal: &Refusal, trip: &Trip, read: Option<(&Arrived, &Envelope<'_>, Asked)>) -> Response<Body> {
+    fn refuse(
+        &self,
+        refusal: &Refusal,
+        trip: &Trip,
+        parts: &mut Parts,
+        read: Option<(&Arrived, &Envelope<'_>, Asked)>,
+    ) -> Response<HeldBody> {
         let who = read.map(|(arrived, _, asked)| (&*arrived.principal, arrived.limits(asked)));
         self.meter.refused(refusal, trip, who);
-        let peer = trip.peer(read.map(|(_, envelope, _)| envelope));
+        let peer = peer(&parts.headers, read.map(|(_, envelope, _)| envelope));
         let style = read.and_then(|(arrived, ..)| arrived.policy.settings.refusal_style);
-        let mut response = self.wording.render(refusal, peer, style, &trip.request_id).map(Body::from);
-        if read.is_none() && trip.http1 {
+        let (status, body) = self.wording.render(refusal, peer, style, &trip.request_id);
+        let mut headers = emptied(parts);
+        refusal.write_fields(&mut headers);
+        if read.is_none() && parts.version <= Version::HTTP_11 {
             // The body was not read, so nothing can follow it on this connection; say so before it closes.
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
+        let mut response = Response::new(HeldBody::of_refusal(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
         respond::stamp(response, &trip.request_id)
     }
 }
@@ -144,39 +157,39 @@ pub(crate) struct Trip {
     /// The address that the request comes from; `None` on stdio.
     pub(crate) client: Option<IpAddr>,
     pub(crate) started: Instant,
-    user_agent: Option<HeaderValue>,
-    version: Option<HeaderValue>,
-    http1: bool,
 }
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 impl Trip {
-    fn start(parts: &Parts, proxies: &Proxies) -> Self {
-        let headers = &parts.headers;
+    fn start(headers: &HeaderMap, via: Via, proxies: &Proxies) -> Self {
         Self {
-            request_id: proxies.request_id(parts).map_or_else(new_request_id, Arc::from),
-            client: proxies.client_of(parts),
+            request_id: proxies.request_id(via.peer, headers).map_or_else(new_request_id, Arc::from),
+            client: Some(proxies.client_of(via.peer, headers)),
             started: Instant::now(),
-            user_agent: headers.get(header::USER_AGENT).cloned(),
-            version: headers.get(MCP_PROTOCOL_VERSION).cloned(),
-            http1: parts.version <= Version::HTTP_11,
         }
     }
 
     /// For transports that have no headers.
     fn without_headers() -> Self {
-        let request_id = new_request_id();
-        Self { request_id, client: None, started: Instant::now(), user_agent: None, version: None, http1: false }
+        Self { request_id: new_request_id(), client: None, started: Instant::now() }
     }
+}
 
-    fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
-        let text = |value: &'a Option<HeaderValue>| value.as_ref().and_then(|value| value.to_str().ok());
-        Peer {
-            id: envelope.and_then(|envelope| envelope.id),
-            version: text(&self.version).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
-            user_agent: text(&self.user_agent).unwrap_or_default(),
-            is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
-        }
+/// The headers of a request that is done with, emptied: their memory does for those of the answer.
+fn emptied(parts: &mut Parts) -> HeaderMap {
+    let mut headers = std::mem::take(&mut parts.headers);
+    headers.clear();
+    headers
+}
+
+/// The peer, as far as its headers and its message tell how to refuse it.
+fn peer<'a>(headers: &'a HeaderMap, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    Peer {
+        id: envelope.and_then(|envelope| envelope.id),
+        version: text(&MCP_PROTOCOL_VERSION).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
+        user_agent: text(&header::USER_AGENT).unwrap_or_default(),
+        is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
     }
 }

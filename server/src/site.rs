@@ -1,16 +1,24 @@
 //! What the port serves: MCP through the gate, and whatever else there is by a router.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
+use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
-use tower::util::BoxCloneSyncService;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::cors::{AllowHeaders, CorsLayer};
 
+use crate::accept::Via;
 use crate::gate::Gate;
+use crate::gate::respond::HeldBody;
 use crate::refusal::fields::{RATELIMIT, RATELIMIT_POLICY};
 use crate::refusal::http::X_REQUEST_ID;
 use crate::settings::Settings;
@@ -22,16 +30,22 @@ pub(crate) const MCP_PATH: &str = "/mcp";
 pub(crate) struct Site {
     /// `None` on a port without MCP.
     gate: Option<Arc<Gate>>,
-    /// The gate for pages of other origins, where some are allowed.
-    for_pages: Option<BoxCloneSyncService<Request<Body>, Response<Body>, Infallible>>,
+    /// What pages of other origins may do, where some are allowed.
+    for_pages: Option<CorsLayer>,
     other: Router,
+}
+
+/// The body of an answer.
+pub(crate) enum SiteBody {
+    Mcp(HeldBody),
+    Other(Body),
 }
 
 impl Site {
     /// MCP, and what `other` has.
     pub(crate) fn new(gate: Arc<Gate>, other: Router, settings: &Settings) -> Self {
         let origins: Vec<_> = settings.origins().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
-        let for_pages = (!origins.is_empty()).then(|| for_pages(Arc::clone(&gate), origins));
+        let for_pages = (!origins.is_empty()).then(|| for_pages(origins));
         Self { gate: Some(gate), for_pages, other }
     }
 
@@ -41,34 +55,63 @@ impl Site {
     }
 
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.
-    pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    pub(crate) async fn answer(&self, request: Request<Incoming>, via: Via) -> Response<SiteBody> {
         let Some(gate) = self.gate.as_ref().filter(|_| request.uri().path() == MCP_PATH) else {
-            let Ok(response) = self.other.clone().oneshot(request).await;
-            return response;
+            return self.route(request, via).await.map(SiteBody::Other);
         };
         match &self.for_pages {
-            Some(for_pages) if request.headers().contains_key(header::ORIGIN) => {
-                let Ok(response) = for_pages.clone().oneshot(request).await;
-                response
+            Some(cors) if request.headers().contains_key(header::ORIGIN) => {
+                let serve = service_fn(|request| async move { Ok::<_, Infallible>(gate.serve(request, via).await) });
+                let Ok(response) = Box::pin(cors.layer(serve).oneshot(request)).await;
+                response.map(SiteBody::Mcp)
             }
-            _ => gate.serve(request).await,
+            _ => gate.serve(request, via).await.map(SiteBody::Mcp),
         }
+    }
+
+    /// In a box, so that the way of calls is not as wide as all others.
+    fn route(&self, request: Request<Incoming>, via: Via) -> BoxFuture<'_, Response<Body>> {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(via.peer));
+        let answered = self.other.clone().oneshot(request);
+        Box::pin(async move {
+            let Ok(response) = answered.await;
+            response
+        })
     }
 }
 
-/// The gate behind the Fetch standard's CORS protocol: preflights are answered, and pages may read what refusals say.
-fn for_pages(
-    gate: Arc<Gate>,
-    origins: Vec<HeaderValue>,
-) -> BoxCloneSyncService<Request<Body>, Response<Body>, Infallible> {
-    let cors = CorsLayer::new()
+/// The Fetch standard's CORS protocol: preflights are answered, and pages may read what refusals say.
+fn for_pages(origins: Vec<HeaderValue>) -> CorsLayer {
+    CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::POST, Method::GET, Method::DELETE])
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([header::RETRY_AFTER, header::WWW_AUTHENTICATE, RATELIMIT, RATELIMIT_POLICY, X_REQUEST_ID]);
-    let serve = service_fn(move |request| {
-        let gate = Arc::clone(&gate);
-        async move { Ok::<_, Infallible>(gate.serve(request).await) }
-    });
-    BoxCloneSyncService::new(cors.layer(serve))
+        .expose_headers([header::RETRY_AFTER, header::WWW_AUTHENTICATE, RATELIMIT, RATELIMIT_POLICY, X_REQUEST_ID])
+}
+
+impl http_body::Body for SiteBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match &mut *self {
+            Self::Mcp(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Other(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Mcp(body) => body.is_end_stream(),
+            Self::Other(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Mcp(body) => body.size_hint(),
+            Self::Other(body) => body.size_hint(),
+        }
+    }
 }

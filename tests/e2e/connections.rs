@@ -39,6 +39,26 @@ async fn whoever_sends_no_request_in_time_is_cut_whatever_they_send() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_may_be_silent_for_longer_than_a_head_may_take_but_not_within_one() {
+    let server = TestServer::start_with(&Database::sqlite().await, |settings| {
+        settings.header_timeout = "300ms".parse().expect("a time");
+        settings.idle_timeout = "60s".parse().expect("a time");
+    })
+    .await;
+    let mut stream = connect(&server).await;
+    let mut answer = [0; 1024];
+    for _ in 0..2 {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").await.expect("it is sent");
+        let length = stream.read(&mut answer).await.expect("an answer");
+        assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&answer[..length]));
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow").await.expect("it is sent");
+    let closed = until_closed(stream).await;
+    assert!(closed < Duration::from_secs(8), "{closed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn above_the_cap_the_silent_make_room_for_those_who_ask() {
     let server = TestServer::start_with(&Database::sqlite().await, |settings| settings.max_connections = 4).await;
     let client = server.client("acme", "u-42").await;

@@ -21,6 +21,17 @@ pub enum Era {
     Modern,
 }
 
+impl Era {
+    /// The revision that its clients name.
+    #[must_use]
+    pub const fn revision(self) -> &'static str {
+        match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+        }
+    }
+}
+
 /// Adds the members of one object to another, objects in it as well.
 fn merge(into: &mut Value, more: Value) {
     match (into, more) {

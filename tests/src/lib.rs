@@ -4,6 +4,7 @@ pub mod client;
 pub mod database;
 pub mod exposition;
 pub mod process;
+pub mod raw_call;
 pub mod receiver;
 pub mod recorder;
 pub mod redis;

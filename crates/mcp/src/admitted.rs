@@ -20,7 +20,7 @@ pub struct Admitted {
     deadline: Option<Duration>,
     ticket: Arc<dyn Ticket>,
     request_id: Arc<str>,
-    extensions: Arc<Extensions>,
+    extensions: Option<Arc<Extensions>>,
     /// Shared, since most calls have none and an admission is cloned.
     idempotency_key: Option<Result<Arc<IdempotencyKey>, UnusableKey>>,
 }
@@ -28,14 +28,7 @@ pub struct Admitted {
 impl Admitted {
     /// Admits one call of `tool`. `request_id` is our own correlation id, not the JSON-RPC id, which the caller picks.
     pub fn new(tool: ToolIndex, ticket: Arc<dyn Ticket>, request_id: impl Into<Arc<str>>) -> Self {
-        Self {
-            tool,
-            deadline: None,
-            ticket,
-            request_id: request_id.into(),
-            extensions: Arc::default(),
-            idempotency_key: None,
-        }
+        Self { tool, deadline: None, ticket, request_id: request_id.into(), extensions: None, idempotency_key: None }
     }
 
     /// Bounds the time that the tool may run, counted from its start.
@@ -48,7 +41,7 @@ impl Admitted {
     /// Hands typed values to the tool, such as who calls.
     #[must_use]
     pub fn with_extensions(mut self, extensions: impl Into<Arc<Extensions>>) -> Self {
-        self.extensions = extensions.into();
+        self.extensions = Some(extensions.into());
         self
     }
 
@@ -80,17 +73,18 @@ impl Admitted {
         &self.ticket
     }
 
-    /// The typed values for the tool.
-    pub fn extensions(&self) -> &Extensions {
-        &self.extensions
+    /// The typed values for the tool, if there are any.
+    pub fn extensions(&self) -> Option<&Extensions> {
+        self.extensions.as_deref()
     }
 
     pub(crate) fn idempotency_key(&self) -> Option<Result<&Arc<IdempotencyKey>, UnusableKey>> {
         Some(self.idempotency_key.as_ref()?.as_ref().map_err(|unusable| *unusable))
     }
 
-    pub(crate) fn into_extensions(self) -> Arc<Extensions> {
-        self.extensions
+    /// Takes it apart: what is held, the correlation id and the typed values for the tool.
+    pub(crate) fn into_parts(self) -> (Arc<dyn Ticket>, Arc<str>, Arc<Extensions>) {
+        (self.ticket, self.request_id, self.extensions.unwrap_or_default())
     }
 }
 

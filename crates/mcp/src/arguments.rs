@@ -26,7 +26,7 @@ pub(crate) fn argument<T: DeserializeOwned>(arguments: &JsonObject, name: &str) 
         return T::deserialize(Missing)
             .map_err(|_missing| invalid_arguments(&format!("{name}: required, but missing")));
     };
-    deserialize(value, ArgumentPath::of(name))
+    deserialize(value, Some(name))
 }
 
 /// Whether a call without this argument is refused.
@@ -36,19 +36,23 @@ pub(crate) fn is_required<T: DeserializeOwned>() -> bool {
 
 /// Takes the whole arguments object as one value.
 pub(crate) fn all_arguments<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, ToolError> {
-    deserialize(arguments, ArgumentPath::default())
+    deserialize(arguments, None)
 }
 
-fn deserialize<'de, T, D>(value: D, root: ArgumentPath) -> Result<T, ToolError>
+/// Reads a value that stands at `root`, if that is not the arguments object itself.
+fn deserialize<'de, T, D>(value: D, root: Option<&str>) -> Result<T, ToolError>
 where
     T: DeserializeOwned,
-    D: Deserializer<'de>,
+    D: Deserializer<'de> + Copy,
     D::Error: Display,
 {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let mut path = root;
-        path.extend(error.path());
-        invalid_arguments(&path.explain(error.inner()))
+    // Arguments that fit, as nearly all do, need nobody to keep track of the place.
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let mut path = root.map(ArgumentPath::of).unwrap_or_default();
+            path.extend(error.path());
+            invalid_arguments(&path.explain(error.inner()))
+        })
     })
 }
 

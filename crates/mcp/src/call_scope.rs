@@ -6,7 +6,6 @@
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -15,7 +14,7 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, ErrorCode, Jso
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::admitted::{Admitted, Outcome, Ticket};
+use crate::admitted::{Admitted, Outcome};
 use crate::call::Call;
 use crate::context::CallContext;
 use crate::error::ToolError;
@@ -46,7 +45,7 @@ impl From<ToolError> for Failure {
 ///   for the last one, but a caller that does gets an answer.
 /// * The tool's future is dropped at its next `await` when the deadline passes or `cancellation` is cancelled. The
 ///   [`CallContext`]'s own token is cancelled then, and also on a panic, for work that the tool spawned.
-/// * [`Ticket::ended`] is called exactly once, also when the returned future is dropped before its end.
+/// * [`Ticket::ended`](crate::Ticket::ended) is called exactly once, also when the returned future is dropped before its end.
 ///
 /// The caller has made sure that `admitted` is for this `tool`. Nobody can be asked for input here: that needs a peer.
 pub async fn call_scope(
@@ -77,10 +76,9 @@ pub(crate) async fn scope<W: Future<Output = Returned>>(
     work: impl FnOnce(CallContext) -> W,
 ) -> Result<CallToolResponse, ErrorData> {
     let limit = admitted.deadline();
-    let request_id = Arc::clone(admitted.request_id());
-    let mut end = End::of(&admitted, cancellation.map(CancellationToken::child_token).unwrap_or_default());
-    let context = CallContext::admitted(admitted, end.cancellation.clone(), wire);
+    let context = CallContext::admitted(admitted, cancellation, wire);
     let deadline = context.deadline();
+    let mut end = End { context: context.clone(), outcome: Outcome::Cancelled };
 
     // What makes the future is the author's code as well, so it runs inside.
     let mut work = Box::pin(AssertUnwindSafe(async { work(context).await }).catch_unwind());
@@ -100,7 +98,7 @@ pub(crate) async fn scope<W: Future<Output = Returned>>(
         Err(panic) => Ended::Panicked(panic),
     };
 
-    let (outcome, answer) = conclude(ended, tool, &request_id, limit);
+    let (outcome, answer) = conclude(ended, tool, end.context.request_id(), limit);
     end.outcome = outcome;
     answer
 }
@@ -192,26 +190,13 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 
 /// Records the end when it is dropped, so that there is no way around it.
 struct End {
-    ticket: Arc<dyn Ticket>,
-    cancellation: CancellationToken,
+    context: CallContext,
     outcome: Outcome,
-}
-
-impl End {
-    fn of(admitted: &Admitted, cancellation: CancellationToken) -> Self {
-        Self { ticket: Arc::clone(admitted.ticket()), cancellation, outcome: Outcome::Cancelled }
-    }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        match self.outcome {
-            Outcome::TimedOut | Outcome::Cancelled | Outcome::Panicked => {
-                self.cancellation.cancel();
-            }
-            Outcome::Ok | Outcome::ToolError | Outcome::InvalidInput | Outcome::InputRequired => {}
-        }
-        self.ticket.ended(self.outcome);
+        self.context.ended(self.outcome);
     }
 }
 

@@ -1,14 +1,14 @@
 //! The circumstances of a call: how long it may take, whether anyone still waits, who asked.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Extensions;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::admitted::{Admitted, Ticket};
+use crate::admitted::{Admitted, Outcome, Ticket};
 use crate::wire::Wire;
 
 /// The circumstances of a call, as a parameter of a tool.
@@ -36,27 +36,32 @@ pub struct CallContext {
 
 struct Inner {
     deadline: Option<Instant>,
-    cancellation: CancellationToken,
+    /// Who else cancels the call, if anybody can.
+    caller: Option<CancellationToken>,
+    /// Made when somebody asks for it, or when there is something to say: most calls end before that.
+    cancellation: OnceLock<CancellationToken>,
     request_id: Arc<str>,
     extensions: Arc<Extensions>,
     wire: Option<Wire>,
-    /// Only held, never called: its drop gives the permits back.
-    _ticket: Option<Arc<dyn Ticket>>,
+    /// Its drop gives the permits back.
+    ticket: Option<Arc<dyn Ticket>>,
 }
 
 impl CallContext {
-    /// The context of an admitted call whose time starts now.
-    pub(crate) fn admitted(admitted: Admitted, cancellation: CancellationToken, wire: Option<Wire>) -> Self {
-        let ticket = Arc::clone(admitted.ticket());
+    /// The context of an admitted call whose time starts now, and which `caller` cancels as well.
+    pub(crate) fn admitted(admitted: Admitted, caller: Option<&CancellationToken>, wire: Option<Wire>) -> Self {
+        // A deadline too far away for the clock is none.
+        let deadline = admitted.deadline().and_then(|limit| Instant::now().checked_add(limit));
+        let (ticket, request_id, extensions) = admitted.into_parts();
         Self {
             inner: Arc::new(Inner {
-                // A deadline too far away for the clock is none.
-                deadline: admitted.deadline().and_then(|limit| Instant::now().checked_add(limit)),
-                cancellation,
-                request_id: Arc::clone(admitted.request_id()),
-                extensions: admitted.into_extensions(),
+                deadline,
+                caller: caller.cloned(),
+                cancellation: OnceLock::new(),
+                request_id,
+                extensions,
                 wire,
-                _ticket: Some(ticket),
+                ticket: Some(ticket),
             }),
         }
     }
@@ -71,11 +76,12 @@ impl CallContext {
         Self {
             inner: Arc::new(Inner {
                 deadline: None,
-                cancellation: CancellationToken::new(),
+                caller: None,
+                cancellation: OnceLock::new(),
                 request_id: Arc::from("detached"),
                 extensions: Arc::new(extensions),
                 wire: None,
-                _ticket: None,
+                ticket: None,
             }),
         }
     }
@@ -93,12 +99,28 @@ impl CallContext {
     /// The token that tells spawned work to stop: when the caller goes away or cancels, when the deadline passes, and
     /// when the tool panics. It is not cancelled by an orderly return.
     pub fn cancellation(&self) -> CancellationToken {
-        self.inner.cancellation.clone()
+        self.token().clone()
     }
 
     /// Waits until the call is cancelled, see [`cancellation`](Self::cancellation).
     pub fn cancelled(&self) -> WaitForCancellationFuture<'_> {
-        self.inner.cancellation.cancelled()
+        self.token().cancelled()
+    }
+
+    fn token(&self) -> &CancellationToken {
+        let Inner { caller, cancellation, .. } = &*self.inner;
+        cancellation.get_or_init(|| caller.as_ref().map(CancellationToken::child_token).unwrap_or_default())
+    }
+
+    /// The work has ended: that is recorded, and whatever of it goes on is told to stop, unless it returned in order.
+    pub(crate) fn ended(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::TimedOut | Outcome::Cancelled | Outcome::Panicked => self.token().cancel(),
+            Outcome::Ok | Outcome::ToolError | Outcome::InvalidInput | Outcome::InputRequired => {}
+        }
+        if let Some(ticket) = &self.inner.ticket {
+            ticket.ended(outcome);
+        }
     }
 
     /// The correlation id of this call, as it stands in the logs and in messages to the caller.
@@ -122,7 +144,7 @@ impl fmt::Debug for CallContext {
         f.debug_struct("CallContext")
             .field("request_id", &self.inner.request_id)
             .field("deadline", &self.inner.deadline)
-            .field("cancelled", &self.inner.cancellation.is_cancelled())
+            .field("cancelled", &self.token().is_cancelled())
             .finish_non_exhaustive()
     }
 }

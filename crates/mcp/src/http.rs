@@ -59,10 +59,11 @@ impl HttpEndpoint {
         self.recogniser.recognise(parts, envelope, self.shared.registry.tool(tool))
     }
 
-    /// Runs a plain call of the tool that was admitted and recognised, and answers as [`handle`](Self::handle) would.
-    pub async fn run(&self, call: PlainCall, admitted: Admitted) -> Response<Full<Bytes>> {
+    /// Runs a plain call of the tool that was admitted and recognised, and answers as [`handle`](Self::handle) would. The
+    /// answer's fields are added to `headers`.
+    pub async fn run(&self, call: PlainCall, admitted: Admitted, headers: HeaderMap) -> Response<Full<Bytes>> {
         let tool = self.shared.registry.tool(admitted.tool());
-        call.answer(tool, admitted, &self.shared.replays).await
+        call.answer(tool, admitted, &self.shared.replays, headers).await
     }
 
     /// Answers one request. What the gate attached to its extensions reaches the tools.

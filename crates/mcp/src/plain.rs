@@ -12,8 +12,11 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use http_body_util::Full;
-use rmcp::model::{ClientCapabilities, JsonObject, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult};
-use serde::Deserialize as _;
+use rmcp::model::{
+    ClientCapabilities, JsonObject, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, ProtocolVersion, RequestId,
+    ServerResult,
+};
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -98,30 +101,41 @@ impl Recogniser {
 }
 
 impl PlainCall {
-    /// Runs the call and renders the answer as rmcp does: the same types, serialised the same way.
-    pub(crate) async fn answer(self, tool: &Tool, admitted: Admitted, replays: &Replays) -> Response<Full<Bytes>> {
+    /// Runs the call and renders the answer as rmcp does: the same types, serialised the same way. Its fields are put into
+    /// `headers`.
+    pub(crate) async fn answer(
+        self,
+        tool: &Tool,
+        admitted: Admitted,
+        replays: &Replays,
+        mut headers: HeaderMap,
+    ) -> Response<Full<Bytes>> {
         let Self { id, arguments, era } = self;
         let keyed = replays.keyed(tool, &admitted, Some(&arguments));
         let work = |context| once(keyed, || run(tool, Call::new(arguments, context)));
         // Whoever goes away drops this future, which ends the call's scope.
-        let message = match scope(tool.name(), admitted, None, None, work).await {
+        let body = match scope(tool.name(), admitted, None, None, work).await {
             Ok(response) => {
                 let mut result = ServerResult::from(response);
                 if era == Era::Legacy {
                     result.strip_result_type_for_legacy_peer();
                     result.strip_non_object_output_for_legacy_peer();
                 }
-                ServerJsonRpcMessage::response(result, id)
+                written(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result: &result })
             }
-            Err(error) => ServerJsonRpcMessage::error(error, Some(id)),
+            Err(error) => written(&JsonRpcError::new(Some(id), error)),
         };
-        // A result is made of JSON values, so there is nothing in it that could not be written.
-        let mut body = Vec::with_capacity(BODY_BYTES);
-        let body = serde_json::to_writer(&mut body, &message).map(|()| body).unwrap_or_default();
+        headers.insert(header::CONTENT_TYPE, APPLICATION_JSON);
         let mut response = Response::new(Full::from(body));
-        response.headers_mut().insert(header::CONTENT_TYPE, APPLICATION_JSON);
+        *response.headers_mut() = headers;
         response
     }
+}
+
+/// A message as JSON. It is made of JSON values, so there is nothing in it that could not be written.
+fn written(message: &impl Serialize) -> Vec<u8> {
+    let mut body = Vec::with_capacity(BODY_BYTES);
+    serde_json::to_writer(&mut body, message).map(|()| body).unwrap_or_default()
 }
 
 /// Whether the peer takes JSON and event streams, said in the simplest way: types without parameters, in one field.

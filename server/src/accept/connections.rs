@@ -7,16 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use http_body::{Frame, SizeHint};
+use http::Version;
+use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// Marks requests on a connection above the cap, all of whose others are busy: they are answered that the server is full.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Superfluous;
 
 /// All connections of a server.
 #[derive(Clone)]
@@ -53,10 +49,21 @@ struct State {
     busy: usize,
     /// Those of them that came before the end was near.
     in_time: usize,
-    /// Whether there has been any.
-    served: bool,
-    /// When that last changed.
+    /// What comes next, if nothing is in work.
+    next: Next,
+    /// Since when nothing has been in work, or since when the next head has been on its way.
     since: Instant,
+}
+
+/// What a connection is about to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Its first request, or the rest of a head that has begun: that takes little time.
+    Head,
+    /// Whatever it wants, whenever it wants.
+    Anything,
+    /// The same, and no head can be told from other frames (HTTP/2).
+    Frames,
 }
 
 impl Connections {
@@ -70,7 +77,7 @@ impl Connections {
         let mut open = self.shared.open.lock();
         let superfluous = open.len() >= self.most && !close_longest_silent(&open);
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed) as u64;
-        let state = State { busy: 0, in_time: 0, served: false, since: Instant::now() };
+        let state = State { busy: 0, in_time: 0, next: Next::Head, since: Instant::now() };
         let activity = Arc::new(Activity { state: Mutex::new(state), close: CancellationToken::new() });
         open.insert(id, Arc::clone(&activity));
         Arc::new(Connection { id, activity, shared: Arc::clone(&self.shared), superfluous })
@@ -132,14 +139,23 @@ fn close_longest_silent(open: &HashMap<u64, Arc<Activity>>) -> bool {
 }
 
 impl Connection {
-    /// A request begins.
-    pub(crate) fn begin(&self) -> Busy {
+    /// The peer has sent something. Between requests of HTTP/1 that is the beginning of a head.
+    pub(crate) fn heard(&self) {
+        let mut state = self.activity.state.lock();
+        if state.busy == 0 && state.next == Next::Anything {
+            state.next = Next::Head;
+            state.since = Instant::now();
+        }
+    }
+
+    /// A request begins: its head is there.
+    pub(crate) fn begin(&self, version: Version) -> Busy {
         let in_time = !self.shared.ending.load(Ordering::SeqCst);
-        self.activity.change(|state| {
-            state.busy += 1;
-            state.in_time += usize::from(in_time);
-            state.served = true;
-        });
+        let mut state = self.activity.state.lock();
+        state.busy += 1;
+        state.in_time += usize::from(in_time);
+        state.next = if version == Version::HTTP_2 { Next::Frames } else { Next::Anything };
+        drop(state);
         Busy { activity: Arc::clone(&self.activity), in_time }
     }
 
@@ -151,21 +167,22 @@ impl Connection {
         self.activity.close.cancelled().await;
     }
 
-    /// Waits until nothing has been in work for too long: `first` as long as nothing ever was, `idle` afterwards.
+    /// Waits until nothing has been in work for too long: `head` as long as a head is awaited, `idle` otherwise.
     ///
-    /// Looks again only when that could be so at the earliest: a busy connection is not woken for its requests.
-    pub(crate) async fn until_idle(&self, first: Duration, idle: Duration) {
+    /// Looks again only when that could be so at the earliest: a connection does not wake this for its requests, and so a
+    /// head that has begun meanwhile is found in time.
+    pub(crate) async fn until_idle(&self, head: Duration, idle: Duration) {
         loop {
             let now = Instant::now();
             let end = {
                 let state = self.activity.state.lock();
-                let patience = if state.served { idle } else { first };
+                let patience = if state.next == Next::Head { head } else { idle };
                 if state.busy == 0 { state.since + patience } else { now + patience }
             };
             if end <= now {
                 return;
             }
-            tokio::time::sleep_until(end).await;
+            tokio::time::sleep_until(end.min(now + head)).await;
         }
     }
 }
@@ -177,14 +194,6 @@ impl Drop for Connection {
     }
 }
 
-impl Activity {
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock();
-        change(&mut state);
-        state.since = Instant::now();
-    }
-}
-
 /// A request in work.
 pub(crate) struct Busy {
     activity: Arc<Activity>,
@@ -193,31 +202,31 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// Goes on until the response body has ended.
-    pub(crate) fn until_end_of(self, body: Body) -> BusyBody {
+    pub(crate) fn until_end_of<B>(self, body: B) -> BusyBody<B> {
         BusyBody { body, busy: Some(self) }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.activity.change(|state| {
-            state.busy -= 1;
-            state.in_time -= usize::from(self.in_time);
-        });
+        let mut state = self.activity.state.lock();
+        state.busy -= 1;
+        state.in_time -= usize::from(self.in_time);
+        state.since = Instant::now();
     }
 }
 
 /// A response body that keeps its connection busy.
-pub(crate) struct BusyBody {
-    body: Body,
+pub(crate) struct BusyBody<B> {
+    body: B,
     busy: Option<Busy>,
 }
 
-impl http_body::Body for BusyBody {
-    type Data = Bytes;
-    type Error = axum::Error;
+impl<B: Body + Unpin> Body for BusyBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if matches!(frame, Poll::Ready(None)) {
             self.busy = None;
@@ -249,13 +258,50 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_busy_connection_is_never_idle_and_a_quiet_one_is_later() {
         let connection = Connections::new(10).add();
-        let busy = connection.begin();
+        let busy = connection.begin(Version::HTTP_11);
         let idle = connection.until_idle(Duration::from_secs(1), Duration::from_secs(75));
         assert!(tokio::time::timeout(Duration::from_hours(1), idle).await.is_err());
         drop(busy);
         let start = Instant::now();
         connection.until_idle(Duration::from_secs(1), Duration::from_secs(75)).await;
         assert_eq!(start.elapsed().as_secs(), 75);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_has_begun_has_its_own_time_also_on_a_connection_that_was_silent() {
+        let connection = Connections::new(10).add();
+        drop(connection.begin(Version::HTTP_11));
+        let start = Instant::now();
+        let speak = async {
+            tokio::time::sleep(Duration::from_secs(33)).await;
+            connection.heard();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            // More of the same head.
+            connection.heard();
+        };
+        let idle = connection.until_idle(Duration::from_secs(10), Duration::from_secs(75));
+        tokio::join!(idle, speak);
+        assert_eq!(start.elapsed().as_secs(), 43);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_of_http2_begin_no_head() {
+        let connection = Connections::new(10).add();
+        drop(connection.begin(Version::HTTP_2));
+        let start = Instant::now();
+        connection.heard();
+        connection.until_idle(Duration::from_secs(10), Duration::from_secs(75)).await;
+        assert_eq!(start.elapsed().as_secs(), 75);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_head_has_its_time_from_the_connection_on() {
+        let connection = Connections::new(10).add();
+        let start = Instant::now();
+        tokio::time::advance(Duration::from_secs(6)).await;
+        connection.heard();
+        connection.until_idle(Duration::from_secs(10), Duration::from_secs(75)).await;
+        assert_eq!(start.elapsed().as_secs(), 10);
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,7 +319,7 @@ mod tests {
     async fn where_all_are_busy_a_new_connection_is_superfluous() {
         let connections = Connections::new(1);
         let first = connections.add();
-        let _busy = first.begin();
+        let _busy = first.begin(Version::HTTP_11);
         assert!(connections.add().is_superfluous());
     }
 
@@ -281,7 +327,7 @@ mod tests {
     async fn whoever_goes_on_asking_does_not_keep_a_server_that_ends() {
         let connections = Connections::new(10);
         let (running, hammering) = (connections.add(), connections.add());
-        let call = running.begin();
+        let call = running.begin(Version::HTTP_11);
         let grace = Duration::from_millis(250);
         let done = tokio::spawn({
             let connections = connections.clone();
@@ -292,7 +338,7 @@ mod tests {
         drop(call);
         let ended = Instant::now();
         while !done.is_finished() {
-            let refused = hammering.begin();
+            let refused = hammering.begin(Version::HTTP_11);
             tokio::time::sleep(Duration::from_millis(5)).await;
             drop(refused);
             assert!(ended.elapsed() < Duration::from_secs(1), "those who are refused keep it");

@@ -9,24 +9,38 @@ use sluicegate_mcp::{Admitted, Attempt, Envelope, IdempotencyKey, Kind, Passage,
 
 use super::respond::Answer;
 use super::ticket::Ticket;
-use super::{Arrived, Gate, streams};
+use super::{Arrived, Gate, emptied, streams};
 use crate::refusal::Refusal;
 
 /// Lets the engine answer: a plain call on its short path, everything else by rmcp. A tool has its own deadline inside;
 /// everything else has the server's here, since a handler that panics leaves rmcp waiting for ever.
 pub(crate) async fn dispatch(
     gate: &Gate,
-    mut parts: Parts,
+    parts: &mut Parts,
     arrived: &Arrived,
     envelope: &Envelope<'_>,
     ticket: &Arc<Ticket>,
 ) -> Result<Response<Answer>, Refusal> {
-    let passage = gate.passage(&envelope.kind, &envelope.attempt, ticket);
-    if let Some(Passage::Admitted(admitted)) = &passage
-        && let Some(call) = gate.endpoint.recognise(&parts, envelope, admitted.tool())
-    {
-        return Ok(gate.endpoint.run(call, admitted.clone()).await.map(Answer::Whole));
+    let mut passage = gate.passage(&envelope.kind, &envelope.attempt, ticket);
+    if let Some(Passage::Admitted(admitted)) = passage {
+        if let Some(call) = gate.endpoint.recognise(parts, envelope, admitted.tool()) {
+            return Ok(gate.endpoint.run(call, admitted, emptied(parts)).await.map(Answer::Whole));
+        }
+        passage = Some(Passage::Admitted(admitted));
     }
+    // In a box, so that plain calls do not carry it along.
+    Box::pin(delegate(gate, parts, arrived, envelope, ticket, passage)).await
+}
+
+/// Lets rmcp answer.
+async fn delegate(
+    gate: &Gate,
+    parts: &mut Parts,
+    arrived: &Arrived,
+    envelope: &Envelope<'_>,
+    ticket: &Arc<Ticket>,
+    passage: Option<Passage>,
+) -> Result<Response<Answer>, Refusal> {
     if matches!(&envelope.kind, Kind::Request(method) if method == "initialize")
         && gate.endpoint.is_full_for(&arrived.principal.owner)
     {
@@ -37,6 +51,7 @@ pub(crate) async fn dispatch(
     if let Some(passage) = passage {
         parts.extensions.insert(passage);
     }
+    let parts = std::mem::replace(parts, Request::new(()).into_parts().0);
     let answer = gate.endpoint.handle(Request::from_parts(parts, Full::new(arrived.body.clone())));
     if runs_a_tool {
         return Ok(answer.await.map(Answer::Streamed));

@@ -1,17 +1,21 @@
 //! The edge: which host names and origins may be addressed, and how much body is read.
 
+use std::error::Error;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use http::header;
 use http::request::Parts;
-use http::{HeaderMap, header};
+use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
 
 use super::authenticate::Principal;
-use crate::accept::Superfluous;
+use crate::accept::Via;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 
@@ -31,7 +35,10 @@ pub(crate) struct Edge {
 #[derive(Debug)]
 enum Hosts {
     Any,
-    Loopback,
+    /// With the address of the server itself, as nearly all requests name it.
+    Loopback {
+        own: String,
+    },
     Named(Vec<String>),
 }
 
@@ -47,11 +54,11 @@ impl Edge {
     }
 
     /// Refuses requests on a connection above the cap.
-    pub(crate) fn check_connection(&self, parts: &Parts) -> Result<(), Refusal> {
-        match parts.extensions.get::<Superfluous>() {
-            Some(Superfluous) => Err(Refusal::Unavailable("The server has all the connections it takes.")),
-            None => Ok(()),
+    pub(crate) fn check_connection(&self, via: Via) -> Result<(), Refusal> {
+        if via.is_superfluous {
+            return Err(Refusal::Unavailable("The server has all the connections it takes."));
         }
+        Ok(())
     }
 
     /// Refuses requests that address a name that is not ours, or come from a page that may not call.
@@ -79,26 +86,43 @@ impl Edge {
 
     /// Reads the body whole, up to the tenant's or the server's limit. What has not arrived yet is not admitted yet, so it
     /// is bounded here: by the number of bodies of one caller and by the bytes of all of them.
-    pub(crate) async fn read_body(
+    pub(crate) async fn read_body<B>(
         &self,
-        parts: &Parts,
-        body: Body,
+        mut body: B,
         principal: &Principal,
         tenant_limit: Option<u64>,
-    ) -> Result<Bytes, Refusal> {
+    ) -> Result<Bytes, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let limit = tenant_limit.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(self.max_body_bytes);
-        if announced_length(&parts.headers).is_some_and(|length| length > limit as u64) {
+        let announced = body.size_hint().exact();
+        if announced.is_some_and(|length| length > limit as u64) {
             return Err(Refusal::BodyTooLarge { limit });
+        }
+        // Most bodies are short and come with their head; they are not waited for, and so bound nothing.
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await;
+        let first = match first {
+            Poll::Ready(None) => return Ok(Bytes::new()),
+            Poll::Ready(Some(Err(_))) => return Err(Refusal::BodyBroken),
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            Poll::Pending => Bytes::new(),
+        };
+        let Some(left) = limit.checked_sub(first.len()) else { return Err(Refusal::BodyTooLarge { limit }) };
+        if body.is_end_stream() {
+            return Ok(first);
         }
         let Ok(_reading) = principal.reading.try_acquire() else {
             return Err(Refusal::Unavailable("This agent is sending as many requests as it may at once."));
         };
-        let room = announced_length(&parts.headers).map_or(limit, |length| usize::try_from(length).unwrap_or(limit));
+        let room = announced.map_or(limit, |length| usize::try_from(length).unwrap_or(limit));
         let Ok(_room) = self.buffer.try_acquire_many(u32::try_from(room).unwrap_or(u32::MAX)) else {
             return Err(Refusal::Unavailable("The server is reading as many bodies as it can hold."));
         };
-        match tokio::time::timeout(self.body_timeout, Limited::new(body, limit).collect()).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        // In a box, as few bodies are read so: what every call carries along stays small.
+        match Box::pin(tokio::time::timeout(self.body_timeout, Limited::new(body, left).collect())).await {
+            Ok(Ok(rest)) => Ok(join(first, rest.to_bytes())),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge { limit }),
             Ok(Err(_)) => Err(Refusal::BodyBroken),
             Err(_) => Err(Refusal::BodyTimeout),
@@ -106,12 +130,23 @@ impl Edge {
     }
 }
 
+/// Both parts of a body in one piece, which costs nothing where there is only one.
+fn join(first: Bytes, rest: Bytes) -> Bytes {
+    if first.is_empty() {
+        return rest;
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    whole.freeze()
+}
+
 impl Hosts {
     fn new(names: Vec<String>, bind: SocketAddr) -> Self {
         if !names.is_empty() {
             Self::Named(names)
         } else if bind.ip().is_loopback() {
-            Self::Loopback
+            Self::Loopback { own: bind.ip().to_string() }
         } else {
             Self::Any
         }
@@ -120,7 +155,7 @@ impl Hosts {
     fn allow(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Loopback => is_loopback(name),
+            Self::Loopback { own } => own == name || is_loopback(name),
             Self::Named(names) => names.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)),
         }
     }
@@ -128,7 +163,7 @@ impl Hosts {
     /// Whether a page comes from this very server on a loopback address, whose host name was checked before. The
     /// conformance suite asks for it ("dns-rebinding-protection").
     fn is_own_page(&self, host: &str, origin: &str) -> bool {
-        matches!(self, Self::Loopback)
+        matches!(self, Self::Loopback { .. })
             && origin.strip_prefix("http://").is_some_and(|page| page.eq_ignore_ascii_case(host))
     }
 }
@@ -148,10 +183,6 @@ fn name_of(host: &str) -> &str {
         return address;
     }
     host.rsplit_once(':').map_or(host, |(name, _)| name)
-}
-
-fn announced_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]

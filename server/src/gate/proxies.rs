@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::ConnectInfo;
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 use ipnet::IpNet;
 
@@ -35,15 +33,14 @@ impl Proxies {
 
     /// The address of the client: of the connection or, where that is a trusted proxy, the nearest one before it that is
     /// not. What stands further away in the field was written by strangers.
-    pub(crate) fn client_of(&self, parts: &Parts) -> Option<IpAddr> {
-        let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
+    pub(crate) fn client_of(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.ip().to_canonical();
         if self.trusted.is_empty() || !self.trust(client) {
-            return Some(client);
+            return client;
         }
         let mut passed_on = match self.header {
-            ProxyHeader::XForwardedFor => hops(&parts.headers, &X_FORWARDED_FOR, |hop| Some(hop)),
-            ProxyHeader::Forwarded => hops(&parts.headers, &header::FORWARDED, forwarded_for),
+            ProxyHeader::XForwardedFor => hops(headers, &X_FORWARDED_FOR, |hop| Some(hop)),
+            ProxyHeader::Forwarded => hops(headers, &header::FORWARDED, forwarded_for),
         };
         while let Some(Some(address)) = passed_on.pop() {
             client = address;
@@ -51,17 +48,16 @@ impl Proxies {
                 break;
             }
         }
-        Some(client)
+        client
     }
 
     /// The correlation id that a trusted proxy gave the request. Callers could give many requests the same one, so theirs
     /// do not count.
-    pub(crate) fn request_id<'a>(&self, parts: &'a Parts) -> Option<&'a str> {
+    pub(crate) fn request_id<'a>(&self, peer: SocketAddr, headers: &'a HeaderMap) -> Option<&'a str> {
         if self.trusted.is_empty() {
             return None;
         }
-        let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
-        let id = parts.headers.get(X_REQUEST_ID)?.to_str().ok()?;
+        let id = headers.get(X_REQUEST_ID)?.to_str().ok()?;
         let is_sane = (1..=MOST_ID_BYTES).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         (is_sane && self.trust(peer.ip().to_canonical())).then_some(id)
@@ -93,8 +89,6 @@ fn parse(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
-
     use super::*;
 
     fn client(trusted: &str, header: ProxyHeader, peer: &str, fields: &[(&'static str, &'static str)]) -> String {
@@ -102,16 +96,11 @@ mod tests {
         trusted.clone_into(&mut settings.trusted_proxies);
         settings.proxy_header = header;
         let proxies = Proxies::new(&settings).expect("networks");
-        proxies.client_of(&parts(peer, fields)).expect("an address").to_string()
+        proxies.client_of(peer.parse().expect("an address"), &headers(fields)).to_string()
     }
 
-    fn parts(peer: &str, fields: &[(&'static str, &'static str)]) -> Parts {
-        let mut request = Request::new(());
-        request.extensions_mut().insert(ConnectInfo(peer.parse::<SocketAddr>().expect("an address")));
-        for (name, value) in fields {
-            request.headers_mut().append(*name, value.parse().expect("a value"));
-        }
-        request.into_parts().0
+    fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))).collect()
     }
 
     #[test]
@@ -152,7 +141,10 @@ mod tests {
         let mut settings = Settings::defaults();
         "10.0.0.0/8".clone_into(&mut settings.trusted_proxies);
         let proxies = Proxies::new(&settings).expect("networks");
-        let id = |peer, id| proxies.request_id(&parts(peer, &[("x-request-id", id)])).map(str::to_owned);
+        let id = |peer: &str, id| {
+            let headers = headers(&[("x-request-id", id)]);
+            proxies.request_id(peer.parse().expect("an address"), &headers).map(str::to_owned)
+        };
         assert_eq!(id("10.1.1.1:9", "7f-3_a.1").as_deref(), Some("7f-3_a.1"));
         assert_eq!(id("192.0.2.1:9", "7f-3"), None);
         assert_eq!(id("10.1.1.1:9", "a b"), None);

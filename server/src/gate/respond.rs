@@ -5,10 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Response};
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
 
@@ -24,29 +23,42 @@ pub(crate) enum Answer {
     Streamed(BoxBody<Bytes, Infallible>),
 }
 
+/// A body that holds the ticket until its last frame, or until it is dropped. Refusals have none.
+pub(crate) struct HeldBody {
+    inner: Answer,
+    ticket: Option<Arc<Ticket>>,
+}
+
 /// Writes the `RateLimit` fields and lets the body hold the ticket.
-pub(crate) fn respond(response: Response<Answer>, fields: &Fields, ticket: Arc<Ticket>) -> Response<Body> {
-    let request_id = Arc::clone(&ticket.request_id);
-    let mut response = stamp(response.map(|inner| Body::new(HeldBody { inner, ticket: Some(ticket) })), &request_id);
+pub(crate) fn respond(response: Response<Answer>, fields: &Fields, ticket: Arc<Ticket>) -> Response<HeldBody> {
+    let mut response = stamp(response, &ticket.request_id);
     fields.write(response.headers_mut());
-    response
+    response.map(|inner| HeldBody { inner, ticket: Some(ticket) })
 }
 
 /// Every response carries the id under which the logs speak of it.
-pub(crate) fn stamp(mut response: Response<Body>, request_id: &str) -> Response<Body> {
+pub(crate) fn stamp<B>(mut response: Response<B>, request_id: &str) -> Response<B> {
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
     response
 }
 
-/// A body that holds the ticket until its last frame, or until it is dropped.
-struct HeldBody {
-    inner: Answer,
-    ticket: Option<Arc<Ticket>>,
+impl HeldBody {
+    /// The body of an answer to whoever is not served.
+    pub(crate) fn of_refusal(text: Bytes) -> Self {
+        Self { inner: Answer::Whole(Full::new(text)), ticket: None }
+    }
 }
 
-impl http_body::Body for HeldBody {
+impl Default for HeldBody {
+    /// An empty one.
+    fn default() -> Self {
+        Self::of_refusal(Bytes::new())
+    }
+}
+
+impl Body for HeldBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -45,18 +45,17 @@ impl Fields {
     }
 }
 
-/// Writes `RateLimit`: at every call, so with one allocation.
+/// Writes `RateLimit`: at every call, so into one piece of memory of just the right size.
 fn nearest(name: &str, remaining: u64, seconds: u64) -> Option<HeaderValue> {
-    /// What stands around the name: two numbers of at most 20 digits, and punctuation.
-    const AROUND: usize = 48;
-    let mut text = BytesMut::with_capacity(name.len() + AROUND);
-    text.put_slice(b"\"");
-    text.put_slice(name.as_bytes());
-    text.put_slice(b"\";r=");
-    text.put_slice(itoa::Buffer::new().format(remaining).as_bytes());
-    text.put_slice(b";t=");
-    text.put_slice(itoa::Buffer::new().format(seconds).as_bytes());
-    HeaderValue::from_maybe_shared(text.freeze()).ok()
+    let (mut remaining_digits, mut seconds_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let (remaining, seconds) = (remaining_digits.format(remaining), seconds_digits.format(seconds));
+    let pieces = ["\"", name, "\";r=", remaining, ";t=", seconds].map(str::as_bytes);
+    HeaderValue::from_maybe_shared(Bytes::from(pieces.concat())).ok()
+}
+
+/// A whole number as the value of a field.
+pub(crate) fn number(number: u64) -> Option<HeaderValue> {
+    HeaderValue::from_str(itoa::Buffer::new().format(number)).ok()
 }
 
 /// Writes `RateLimit-Policy` for limits of these names, counts and windows. A window below a second counts as one.

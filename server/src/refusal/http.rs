@@ -1,13 +1,13 @@
 //! A refusal as an HTTP response: status, fields and JSON-RPC body, all from one report.
 
-use ::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::Refusal;
 use super::json::Object;
 use super::report::{MODERN, Report};
 use super::style::CompatibilityList;
+use super::{Refusal, fields};
 use crate::settings::{RefusalCode, RefusalStyle};
 
 /// The response field of our correlation id.
@@ -35,36 +35,21 @@ pub(crate) struct Wording {
 }
 
 impl Wording {
-    /// Renders a refusal for a peer. `tenant_style` is the tenant's own setting.
+    /// Status and body of a refusal for a peer. `tenant_style` is the tenant's own setting.
     pub(crate) fn render(
         &self,
         refusal: &Refusal,
         peer: Peer<'_>,
         tenant_style: Option<RefusalStyle>,
         request_id: &str,
-    ) -> Response<Bytes> {
+    ) -> (StatusCode, Bytes) {
         let report = refusal.report(self.code, peer.version, request_id);
-        let style = self.style(refusal, peer, tenant_style);
-        let (status, body) = match style {
+        let (status, body) = match self.style(refusal, peer, tenant_style) {
             RefusalStyle::ToolResult => (200, tool_result(&report, peer)),
             RefusalStyle::Jsonrpc => (200, json_rpc_error(&report, peer.id)),
             RefusalStyle::Http | RefusalStyle::Auto => (report.status, json_rpc_error(&report, peer.id)),
         };
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = refusal.retry_after_seconds() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if let Refusal::Unauthenticated(_) = refusal {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
-        }
-        if let Refusal::Throttled(throttled) = refusal {
-            throttled.fields.write(headers);
-        }
-        response
+        (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body)
     }
 
     /// Only what a limit refused has a style, and an answer without an id never has the status 200: clients that wait
@@ -81,43 +66,50 @@ impl Wording {
     }
 }
 
-/// What stands around the data of a refusal, at most, so that the body is written without growing.
-const AROUND_DATA_BYTES: usize = 384;
+impl Refusal {
+    /// Writes the fields that go with status and body.
+    pub(crate) fn write_fields(&self, headers: &mut HeaderMap) {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after_seconds().and_then(fields::number) {
+            headers.insert(header::RETRY_AFTER, seconds);
+        }
+        if let Self::Unauthenticated(_) = self {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
+        }
+        if let Self::Throttled(throttled) = self {
+            throttled.fields.write(headers);
+        }
+    }
+}
 
-fn json_rpc_error(report: &Report, id: Option<&RawValue>) -> String {
-    message(report, id, |message| {
-        message.object("error", |error| {
-            error.number("code", report.code);
-            error.text("message", &report.message);
-            error.raw("data", &report.data);
-        });
-    })
+/// Enough for nearly every refusal, so that its body is written without growing.
+const BODY_BYTES: usize = 1_024;
+
+fn json_rpc_error(report: &Report<'_>, id: Option<&RawValue>) -> Bytes {
+    message(id, |message| message.object("error", |error| report.error(error)))
 }
 
 /// The data is in `_meta`: `structuredContent` would be checked against the tool's output schema.
-fn tool_result(report: &Report, peer: Peer<'_>) -> String {
-    message(report, peer.id, |message| {
+fn tool_result(report: &Report<'_>, peer: Peer<'_>) -> Bytes {
+    message(peer.id, |message| {
         message.object("result", |result| {
             if peer.version.is_some_and(|version| version >= MODERN) {
                 result.text("resultType", "complete");
             }
-            let mut text = String::with_capacity(AROUND_DATA_BYTES);
-            text.push('[');
-            Object::write(&mut text, |content| {
+            result.only_item("content", |content| {
                 content.text("type", "text");
-                content.text("text", &report.message);
+                content.text_of("text", |text| report.message(text));
             });
-            text.push(']');
-            result.raw("content", &text);
             result.boolean("isError", true);
-            result.object("_meta", |meta| meta.raw("sluicegate/refusal", &report.data));
+            result.object("_meta", |meta| meta.object("sluicegate/refusal", |data| report.data(data)));
         });
     })
 }
 
 /// A JSON-RPC message about a refusal. An id that could not be read is left out: the schema of MCP has no null id.
-fn message(report: &Report, id: Option<&RawValue>, rest: impl FnOnce(&mut Object<'_>)) -> String {
-    let mut text = String::with_capacity(report.data.len() + AROUND_DATA_BYTES);
+fn message(id: Option<&RawValue>, rest: impl FnOnce(&mut Object<'_>)) -> Bytes {
+    let mut text = String::with_capacity(BODY_BYTES);
     Object::write(&mut text, |message| {
         message.text("jsonrpc", "2.0");
         if let Some(id) = id {
@@ -125,5 +117,5 @@ fn message(report: &Report, id: Option<&RawValue>, rest: impl FnOnce(&mut Object
         }
         rest(message);
     });
-    text
+    Bytes::from(text)
 }

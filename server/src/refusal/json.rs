@@ -30,19 +30,32 @@ impl<'a> Object<'a> {
 
     /// A member that is a text.
     pub(crate) fn text(&mut self, name: &'static str, value: &str) {
+        self.text_of(name, |text| text.push(value));
+    }
+
+    /// A member that is a text of several pieces.
+    pub(crate) fn text_of(&mut self, name: &'static str, pieces: impl FnOnce(&mut Text<'_>)) {
         self.name(name);
-        quoted(self.text, value);
+        Text::write(self.text, pieces);
     }
 
     /// A member that is a whole number.
     pub(crate) fn number(&mut self, name: &'static str, value: impl Integer) {
         self.name(name);
-        number(self.text, value);
+        self.text.push_str(itoa::Buffer::new().format(value));
     }
 
     /// A member that is true or false.
     pub(crate) fn boolean(&mut self, name: &'static str, value: bool) {
         self.raw(name, if value { "true" } else { "false" });
+    }
+
+    /// A member that is a list of one object.
+    pub(crate) fn only_item(&mut self, name: &'static str, members: impl FnOnce(&mut Object<'_>)) {
+        self.name(name);
+        self.text.push('[');
+        Object::write(self.text, members);
+        self.text.push(']');
     }
 
     /// A member whose JSON is there already.
@@ -58,21 +71,39 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Appends a whole number in decimal digits.
-pub(crate) fn number(text: &mut String, value: impl Integer) {
-    text.push_str(itoa::Buffer::new().format(value));
-}
+/// A text that is being written, piece by piece.
+pub(crate) struct Text<'a>(&'a mut String);
 
-fn quoted(text: &mut String, value: &str) {
-    text.push('"');
-    if value.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-        text.push_str(value);
-    } else {
-        // Rare, so the library may do it, quotes and all.
-        let escaped = serde_json::Value::from(value).to_string();
-        text.push_str(&escaped[1..escaped.len() - 1]);
+impl<'a> Text<'a> {
+    fn write(text: &'a mut String, pieces: impl FnOnce(&mut Text<'_>)) {
+        text.push('"');
+        pieces(&mut Text(text));
+        text.push('"');
     }
-    text.push('"');
+
+    /// Appends a piece, whatever it holds.
+    pub(crate) fn push(&mut self, piece: &str) {
+        // Every byte is looked at, since that is done for many of them at a time.
+        let is_plain =
+            piece.bytes().fold(true, |plain, byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'));
+        if is_plain {
+            self.0.push_str(piece);
+        } else {
+            // Rare, so the library may do it, quotes and all.
+            let escaped = serde_json::Value::from(piece).to_string();
+            self.0.push_str(&escaped[1..escaped.len() - 1]);
+        }
+    }
+
+    /// Appends what is ours and needs no escapes.
+    pub(crate) fn push_own(&mut self, piece: &'static str) {
+        self.0.push_str(piece);
+    }
+
+    /// Appends a whole number in decimal digits.
+    pub(crate) fn number(&mut self, value: impl Integer) {
+        self.0.push_str(itoa::Buffer::new().format(value));
+    }
 }
 
 #[cfg(test)]
@@ -93,10 +124,16 @@ mod tests {
                 object.boolean("boolean", true);
                 object.raw("raw", "[null]");
                 object.object("object", |inner| inner.text("text", text));
+                object.only_item("list", |inner| inner.text("text", text));
+                object.text_of("pieces", |pieces| {
+                    pieces.push(text);
+                    pieces.push_own(" and ");
+                    pieces.number(7);
+                });
                 object.object("empty", |_| {});
             });
             let expected = json!({ "text": text, "number": u64::MAX, "negative": -32_029, "boolean": true,
-                "raw": [null], "object": { "text": text }, "empty": {} });
+                "raw": [null], "object": { "text": text }, "list": [{ "text": text }], "pieces": format!("{text} and 7"), "empty": {} });
             assert_eq!(serde_json::from_str::<Value>(&written).expect("it is JSON"), expected, "{written}");
         }
     }

@@ -1,6 +1,6 @@
 //! A refusal in words and numbers: message, code and data, the same for every transport.
 
-use super::json::{Object, number};
+use super::json::{Object, Text};
 use super::{Reason, Refusal, Throttled};
 use crate::settings::RefusalCode;
 use sluicegate_limits::{Scope, Wait};
@@ -8,20 +8,39 @@ use sluicegate_limits::{Scope, Wait};
 /// The first revision that reserves -32020..-32099 for the specification (MCP 2026-07-28, "Error codes").
 pub(crate) const MODERN: &str = "2026-07-28";
 
-/// What a refusal says.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) code: i32,
+/// What a refusal says. It is written piece by piece into the answer, since refusals are written by the thousand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Report<'a> {
+    refusal: &'a Refusal,
+    request_id: &'a str,
+    code: i32,
     pub(crate) status: u16,
-    pub(crate) message: String,
-    /// The JSON object that is `error.data` of JSON-RPC, and in `_meta` of a tool result.
-    pub(crate) data: String,
 }
 
-/// Enough for the data of nearly every refusal, so that it is written without growing.
-const DATA_BYTES: usize = 512;
-/// The same for the message.
-const MESSAGE_BYTES: usize = 160;
+impl Report<'_> {
+    /// Writes the members of a JSON-RPC error.
+    pub(crate) fn error(&self, error: &mut Object<'_>) {
+        error.number("code", self.code);
+        error.text_of("message", |text| self.message(text));
+        error.object("data", |data| self.data(data));
+    }
+
+    /// Writes the sentence for whoever reads nothing else.
+    pub(crate) fn message(&self, text: &mut Text<'_>) {
+        self.refusal.message(text);
+    }
+
+    /// Writes the members of what is `error.data` of JSON-RPC, and in `_meta` of a tool result.
+    pub(crate) fn data(&self, data: &mut Object<'_>) {
+        data.text("reason", self.refusal.reason());
+        if let Refusal::Throttled(throttled) = self.refusal {
+            throttled.data(data);
+        } else if let Some(suggestion) = self.refusal.suggestion() {
+            data.text("suggestion", suggestion);
+        }
+        data.text("request_id", self.request_id);
+    }
+}
 
 impl Refusal {
     /// Whole seconds after which to try again, as `Retry-After` says it.
@@ -52,38 +71,50 @@ impl Refusal {
     }
 
     /// The refusal in words and numbers, for a peer of this protocol version.
-    pub(crate) fn report(&self, code: RefusalCode, version: Option<&str>, request_id: &str) -> Report {
-        let (status, message) = match self {
-            Self::Throttled(throttled) => return throttled.report(error_code(code, version), request_id),
-            Self::Unauthenticated(what) => (401, (*what).to_owned()),
-            Self::Suspended(who) => (403, format!("This {who} is suspended. Ask the operator of this server.")),
-            Self::Forbidden(what) => (403, what.clone()),
-            Self::BodyTooLarge { limit } => (413, format!("The request body is larger than {limit} bytes.")),
-            Self::BodyTimeout => (408, "The request body did not arrive in time.".to_owned()),
-            Self::BodyBroken => (400, "The request body ended before it was complete.".to_owned()),
+    pub(crate) fn report<'a>(&'a self, code: RefusalCode, version: Option<&str>, request_id: &'a str) -> Report<'a> {
+        let status = self.status();
+        let code = match self {
+            Self::Throttled(_) => error_code(code, version),
+            _ => i32::from(status),
+        };
+        Report { refusal: self, request_id, code, status }
+    }
+
+    const fn status(&self) -> u16 {
+        match self {
+            Self::Unauthenticated(_) => 401,
+            Self::Suspended(_) | Self::Forbidden(_) => 403,
+            Self::BodyTooLarge { .. } => 413,
+            Self::BodyTimeout => 408,
+            Self::BodyBroken => 400,
+            Self::TimedOut { .. } => 504,
+            Self::Throttled(_) | Self::TooManySessions | Self::TooManyStreams { .. } => 429,
+            Self::Unavailable(_) => 503,
+        }
+    }
+
+    fn message(&self, text: &mut Text<'_>) {
+        match self {
+            Self::Throttled(throttled) => throttled.message(text),
+            Self::Unauthenticated(what) => text.push(what),
+            Self::Suspended(who) => {
+                text.push(&format!("This {who} is suspended. Ask the operator of this server."));
+            }
+            Self::Forbidden(what) => text.push(what),
+            Self::BodyTooLarge { limit } => text.push(&format!("The request body is larger than {limit} bytes.")),
+            Self::BodyTimeout => text.push("The request body did not arrive in time."),
+            Self::BodyBroken => text.push("The request body ended before it was complete."),
             Self::TimedOut { seconds } => {
-                (504, format!("The request did not finish within {seconds} s and was stopped."))
+                text.push(&format!("The request did not finish within {seconds} s and was stopped."));
             }
             Self::TooManySessions => {
-                (429, format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."))
+                text.push(&format!("This tenant has too many sessions. Retry in {SESSION_RETRY_SECONDS} s."));
             }
-            Self::TooManyStreams { whose, most } => (
-                429,
-                format!(
-                    "This {whose} has {most} streams open, as many as it may have. Retry in {SESSION_RETRY_SECONDS} s."
-                ),
-            ),
-            Self::Unavailable(why) => (503, format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s.")),
-        };
-        let mut data = String::with_capacity(DATA_BYTES);
-        Object::write(&mut data, |data| {
-            data.text("reason", self.reason());
-            if let Some(suggestion) = self.suggestion() {
-                data.text("suggestion", suggestion);
-            }
-            data.text("request_id", request_id);
-        });
-        Report { code: i32::from(status), status, message, data }
+            Self::TooManyStreams { whose, most } => text.push(&format!(
+                "This {whose} has {most} streams open, as many as it may have. Retry in {SESSION_RETRY_SECONDS} s."
+            )),
+            Self::Unavailable(why) => text.push(&format!("{why} Retry in {UNAVAILABLE_RETRY_SECONDS} s.")),
+        }
     }
 
     /// What to do about a refusal that no limit made.
@@ -111,29 +142,23 @@ fn error_code(configured: RefusalCode, version: Option<&str>) -> i32 {
 }
 
 impl Throttled {
-    fn report(&self, code: i32, request_id: &str) -> Report {
-        let mut data = String::with_capacity(DATA_BYTES);
-        Object::write(&mut data, |data| {
-            data.text("reason", self.reason.as_str());
-            data.text("scope", self.scope.as_str());
-            if let Some(tool) = &self.tool {
-                data.text("tool", tool);
-            }
-            data.text("limit", &self.limit);
-            data.number("current_usage", self.current_usage);
-            data.number("remaining", self.remaining);
-            data.boolean("other_tools_may_work", self.other_tools_may_work());
-            if let Some(wait) = self.wait {
-                data.number("retry_after_seconds", wait.retry_after_seconds());
-                data.number("retry_after_ms", wait.retry_after_ms());
-                // The name that SEP-3304 proposes.
-                data.number("retryAfterMs", wait.retry_after_ms());
-                data.boolean("exact", wait.is_exact());
-            }
-            data.text("suggestion", &self.suggestion());
-            data.text("request_id", request_id);
-        });
-        Report { code, status: 429, message: self.message(), data }
+    fn data(&self, data: &mut Object<'_>) {
+        data.text("scope", self.scope.as_str());
+        if let Some(tool) = &self.tool {
+            data.text("tool", tool);
+        }
+        data.text("limit", &self.limit);
+        data.number("current_usage", self.current_usage);
+        data.number("remaining", self.remaining);
+        data.boolean("other_tools_may_work", self.other_tools_may_work());
+        if let Some(wait) = self.wait {
+            data.number("retry_after_seconds", wait.retry_after_seconds());
+            data.number("retry_after_ms", wait.retry_after_ms());
+            // The name that SEP-3304 proposes.
+            data.number("retryAfterMs", wait.retry_after_ms());
+            data.boolean("exact", wait.is_exact());
+        }
+        data.text_of("suggestion", |text| self.suggestion(text));
     }
 
     fn other_tools_may_work(&self) -> bool {
@@ -141,9 +166,8 @@ impl Throttled {
     }
 
     /// Wait and scope stand in the message too: many callers see nothing else.
-    fn message(&self) -> String {
-        let mut text = String::with_capacity(MESSAGE_BYTES);
-        text.push_str(match self.reason {
+    fn message(&self, text: &mut Text<'_>) {
+        text.push_own(match self.reason {
             Reason::RateLimit => "Rate limit exceeded for ",
             Reason::Concurrency => "Too many calls at once for ",
             Reason::Overloaded => "The server has all the work it takes",
@@ -151,40 +175,46 @@ impl Throttled {
         });
         match (self.reason, self.scope, &self.tool) {
             (Reason::Overloaded, ..) => {}
-            (_, Scope::Tool, Some(tool)) => text.extend(["tool '", tool, "'"]),
-            (_, scope, _) => text.extend(["this ", scope.as_str()]),
+            (_, Scope::Tool, Some(tool)) => {
+                text.push_own("tool '");
+                text.push(tool);
+                text.push_own("'");
+            }
+            (_, scope, _) => {
+                text.push_own("this ");
+                text.push_own(scope.as_str());
+            }
         }
         if self.reason == Reason::Cost {
-            text.push_str(" ever allows");
+            text.push_own(" ever allows");
         }
-        text.extend([": ", &*self.limit, "."]);
+        text.push_own(": ");
+        text.push(&self.limit);
+        text.push_own(".");
         match self.wait {
-            _ if self.reason == Reason::Cost => text.push_str(" Waiting does not help."),
+            _ if self.reason == Reason::Cost => text.push_own(" Waiting does not help."),
             Some(wait) => {
-                text.push_str(" Retry in ");
-                number(&mut text, wait.retry_after_seconds());
-                text.push_str(" s.");
+                text.push_own(" Retry in ");
+                text.number(wait.retry_after_seconds());
+                text.push_own(" s.");
             }
             None => {}
         }
-        text
     }
 
-    fn suggestion(&self) -> String {
+    fn suggestion(&self, text: &mut Text<'_>) {
         let Some(wait) = self.wait else {
-            return "do not retry; ask for less at a time or for a higher limit".to_owned();
+            text.push_own("do not retry; ask for less at a time or for a higher limit");
+            return;
         };
-        let mut text = String::with_capacity(MESSAGE_BYTES);
         let seconds = wait.retry_after_seconds();
-        text.push_str("wait ");
-        number(&mut text, seconds);
-        text.push_str(if seconds == 1 { " second" } else { " seconds" });
-        text.push_str(" before retrying");
-        text.push_str(if self.other_tools_may_work() {
-            "; other tools may work meanwhile"
+        text.push_own("wait ");
+        text.number(seconds);
+        text.push_own(if seconds == 1 { " second" } else { " seconds" });
+        text.push_own(if self.other_tools_may_work() {
+            " before retrying; other tools may work meanwhile"
         } else {
-            "; other tools are limited as well"
+            " before retrying; other tools are limited as well"
         });
-        text
     }
 }

@@ -1,11 +1,12 @@
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
+use crate::admitted::Ticket;
 use crate::registry::Registry;
 use crate::schema::InputSchema;
 

@@ -119,7 +119,7 @@ impl Bench {
         let envelope = Envelope::read(&sent.body);
         let Some(Passage::Admitted(admitted)) = self.passage(&envelope) else { return None };
         let call = self.endpoint.recognise(&parts, &envelope, admitted.tool())?;
-        Some(self.runtime.block_on(async { seen(self.endpoint.run(call, admitted).await).await }))
+        Some(self.runtime.block_on(async { seen(self.endpoint.run(call, admitted, HeaderMap::new()).await).await }))
     }
 
     fn by_rmcp(&self, sent: &Sent) -> Option<Seen> {

@@ -3,26 +3,12 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+use sluicegate_tests::Era;
+use sluicegate_tests::raw_call::{TEXT, raw_call};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::process::Contender;
-
-/// The two protocol eras.
-#[derive(Clone, Copy)]
-pub(crate) enum Era {
-    Legacy,
-    Modern,
-}
-
-impl Era {
-    pub(crate) const fn revision(self) -> &'static str {
-        match self {
-            Self::Legacy => "2025-11-25",
-            Self::Modern => "2026-07-28",
-        }
-    }
-}
 
 /// One request as bytes, and what its answer must be like.
 pub(crate) struct Request {
@@ -34,41 +20,15 @@ pub(crate) struct Request {
 impl Request {
     /// A call of `echo` that must succeed.
     pub(crate) fn echo(server: &Contender, key: Option<&str>, era: Era) -> Self {
-        let bytes = call(server, key, "echo", era);
-        Self { bytes, status: b"HTTP/1.1 200 ", body_holds: "hello from the bench" }
+        let bytes = raw_call(server.address, key, "echo", era);
+        Self { bytes, status: b"HTTP/1.1 200 ", body_holds: TEXT }
     }
 
     /// A call of `limited` that must be refused, but for the very first.
     pub(crate) fn limited(server: &Contender, key: &str, era: Era) -> Self {
-        let bytes = call(server, Some(key), "limited", era);
+        let bytes = raw_call(server.address, Some(key), "limited", era);
         Self { bytes, status: b"HTTP/1.1 429 ", body_holds: "rate_limit_exceeded" }
     }
-}
-
-fn call(server: &Contender, key: Option<&str>, tool: &str, era: Era) -> Vec<u8> {
-    let (headers, meta) = match era {
-        Era::Legacy => ("MCP-Protocol-Version: 2025-11-25\r\n".to_owned(), String::new()),
-        Era::Modern => (
-            format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n"),
-            concat!(
-                r#","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
-                r#""io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"#,
-                r#""io.modelcontextprotocol/clientCapabilities":{}}"#
-            )
-            .to_owned(),
-        ),
-    };
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"hello from the bench"}}{meta}}}}}"#
-    );
-    let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
-    format!(
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\n{key}{headers}Content-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
-        server.address,
-        body.len()
-    )
-    .into_bytes()
 }
 
 /// What one run came to.

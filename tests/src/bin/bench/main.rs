@@ -17,6 +17,7 @@ mod load;
 mod process;
 
 use process::Contender;
+use sluicegate_tests::Era;
 
 const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--redis URL] [--json]";
 
@@ -80,7 +81,7 @@ async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     };
     let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
     let mut rows = Vec::new();
-    for era in [load::Era::Legacy, load::Era::Modern] {
+    for era in [Era::Legacy, Era::Modern] {
         rows.push(Row::new("bare axum", era, 0, load::Request::echo(&axum, None, era)));
         rows.push(Row::new("bare rmcp", era, 1, load::Request::echo(&rmcp, None, era)));
         rows.push(Row::new("sluicegate", era, 2, load::Request::echo(&gated, Some(served), era)));
@@ -108,7 +109,7 @@ async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 impl Row {
-    fn new(name: &str, era: load::Era, server: usize, request: load::Request) -> Self {
+    fn new(name: &str, era: Era, server: usize, request: load::Request) -> Self {
         Self { name: format!("{name}, {}", era.revision()), server, request, samples: Vec::new() }
     }
 
