@@ -13,16 +13,18 @@
 const CLASSES: usize = 128;
 /// The class of those who ask for one call an epoch and weight.
 const CLASS_OF_ONE: f64 = 32.0;
-/// How much an epoch counts for against those before it.
+/// How much a tenth of a window counts for against what was before it.
 const SMOOTHING: f64 = 0.2;
 /// Less than this of others, in calls an epoch, is nobody: some dozen epochs after the last call of the last of them.
 const NOBODY: f64 = 0.01;
 /// How many epochs' worth of calls a paced tenant may be ahead of its pace.
 const AHEAD: u64 = 2;
-/// One part in so many of a ceiling is for those below their share alone.
+/// One part in so many of a ceiling is for those below their share alone; see [`Ceiling::held_back`].
 const HELD_BACK: u64 = 200;
 /// How many times what it asked for lately a tenant asks for that has begun to ask for more.
 const BEGINS: f64 = 4.0;
+/// A ceiling of which a single call is so little that it can be held back.
+const ONE_IS_LITTLE_OF: u64 = 20;
 /// Epochs of silence after which nothing is left of what was asked before.
 const FORGOTTEN: u64 = 64;
 /// In nanoseconds.
@@ -39,6 +41,8 @@ pub(crate) struct Ceiling {
     per_epoch: f64,
     /// The most that fits.
     capacity: u64,
+    /// How much an epoch counts for against those before it.
+    smoothing: f64,
     /// Whether others decide what it lets through, and ask for it too.
     elsewhere: bool,
 }
@@ -52,13 +56,20 @@ impl Ceiling {
         let ten_calls = (u128::from(window) * 10 / u128::from(count.max(1))).try_into().unwrap_or(u64::MAX);
         let epoch = short.max(ten_calls).clamp(1, window.max(1));
         let per_epoch = count as f64 * epoch as f64 / window as f64;
-        Self { at, epoch, per_epoch, capacity, elsewhere: false }
+        let tenths = (10.0 * epoch as f64 / window as f64).max(1.0);
+        let smoothing = 1.0 - (1.0 - SMOOTHING).powf(tenths);
+        Self { at, epoch, per_epoch, capacity, smoothing, elsewhere: false }
     }
 
     /// The same ceiling where somebody else decides what it lets through. What is in use is known only roughly then, so
     /// that what is held back is left out of the shares.
     pub(crate) fn decided_elsewhere(&self) -> Self {
         Self { elsewhere: true, per_epoch: self.per_epoch * (1.0 - 1.0 / HELD_BACK as f64), ..*self }
+    }
+
+    /// What is left for those below their share alone: little, but a call where that is little of it.
+    fn held_back(&self) -> u64 {
+        (self.capacity / HELD_BACK).max(u64::from(self.capacity >= ONE_IS_LITTLE_OF))
     }
 
     /// What it lets through in the long run, to find the lowest of several.
@@ -160,7 +171,7 @@ impl Shares {
         }
         let pace = pace(ceiling, share);
         // The last of it is held back for those below their share, whose calls come when they come.
-        if used + cost > ceiling.capacity - ceiling.capacity / HELD_BACK {
+        if used + cost > ceiling.capacity - ceiling.held_back() {
             return Verdict::Refused(pace);
         }
         portion.verdict(ceiling, now, pace)
@@ -255,10 +266,11 @@ impl Shares {
             return;
         }
         let silent = (epoch - self.epoch - 1).min(FORGOTTEN);
-        let fades = (1.0 - SMOOTHING).powi(silent as i32);
+        let smoothing = ceiling.smoothing;
+        let fades = (1.0 - smoothing).powi(silent as i32);
         self.asked = 0.0;
         for class in 0..CLASSES {
-            let mix = |lately: f64, present: f64| (lately + SMOOTHING * (present - lately)) * fades;
+            let mix = |lately: f64, present: f64| (lately + smoothing * (present - lately)) * fades;
             self.lately.calls[class] = mix(self.lately.calls[class], self.present.calls[class]);
             self.lately.weights[class] = mix(self.lately.weights[class], self.present.weights[class]);
             self.asked += self.lately.calls[class];
@@ -274,8 +286,9 @@ impl Shares {
             self.present.remove(portion);
         } else {
             let silent = self.epoch.saturating_sub(portion.epoch + 1).min(FORGOTTEN);
-            let fades = (1.0 - SMOOTHING).powi(silent as i32);
-            portion.asked = (portion.asked + SMOOTHING * (portion.calls as f64 - portion.asked)) * fades;
+            let smoothing = self.ceiling.map_or(SMOOTHING, |ceiling| ceiling.smoothing);
+            let fades = (1.0 - smoothing).powi(silent as i32);
+            portion.asked = (portion.asked + smoothing * (portion.calls as f64 - portion.asked)) * fades;
             (portion.epoch, portion.calls) = (self.epoch, 0);
         }
         if portion.calls == 0 {

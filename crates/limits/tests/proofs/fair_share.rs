@@ -331,3 +331,14 @@ fn a_tenant_alone_on_several_instances_has_the_whole_ceiling_wherever_it_comes()
         assert!(got[0] >= 98.0, "{asks:?}: {got:?}");
     }
 }
+
+#[test]
+fn a_ceiling_of_few_calls_is_shared_after_some_windows_as_well() {
+    for tenants in [[evenly(10.0), evenly(100.0)], [evenly(5.0), evenly(200.0)]] {
+        let outcome = rehearse(true, STRICT, "20/s", 15, &tenants);
+        let (small, all) = (outcome.admitted(0, 5, 15), outcome.all(5, 15));
+        assert!(small >= 0.95 * tenants[0].per_second, "{small}/s");
+        // A call of twenty is held back.
+        assert!(all >= 19.0, "{all}/s of 20/s");
+    }
+}
