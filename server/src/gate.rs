@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::body::Body;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Request, Response, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
 use sluicegate_mcp::{Envelope, HttpEndpoint};
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,7 @@ pub(crate) mod proxies;
 pub(crate) mod request_id;
 mod respond;
 pub(crate) mod stdio;
+pub(crate) mod strangers;
 pub(crate) mod streams;
 mod ticket;
 
@@ -34,6 +35,7 @@ use authenticate::{Authenticator, Principal};
 use edge::Edge;
 use proxies::Proxies;
 use request_id::new_request_id;
+use strangers::Strangers;
 use streams::Streams;
 
 /// Everything that a request passes through. One per server.
@@ -46,6 +48,7 @@ pub(crate) struct Gate {
     pub(crate) wording: Wording,
     pub(crate) meter: Arc<Meter>,
     pub(crate) streams: Arc<Streams>,
+    pub(crate) strangers: Arc<Strangers>,
     pub(crate) draining: CancellationToken,
 }
 
@@ -54,7 +57,7 @@ impl Gate {
     pub(crate) async fn serve(&self, request: Request<Body>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         let trip = Trip::start(&parts, &self.proxies);
-        let arrived = match self.arrive(&mut parts, body).await {
+        let arrived = match self.arrive(&mut parts, body, &trip).await {
             Ok(arrived) => arrived,
             Err(refusal) => return self.refuse(&refusal, &trip, None),
         };
@@ -66,14 +69,29 @@ impl Gate {
         }
     }
 
+    /// What holds for everything that is served beside MCP, but for what probes ask.
+    pub(crate) fn check_door(&self, parts: &Parts) -> Result<(), Refusal> {
+        self.edge.check_connection(parts)?;
+        self.edge.check_host(parts).map(drop)
+    }
+
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
-    async fn arrive(&self, parts: &mut Parts, body: Body) -> Result<Arrived, Refusal> {
+    async fn arrive(&self, parts: &mut Parts, body: Body, trip: &Trip) -> Result<Arrived, Refusal> {
         self.edge.check_connection(parts)?;
         self.edge.check_addressing(parts)?;
-        let principal = self.authenticator.authenticate(&mut parts.headers).await?;
+        let principal = self.identify(&mut parts.headers, trip.client).await?;
         let policy = self.admission.policy_of(&principal);
         let body = self.edge.read_body(parts, body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
+    }
+
+    /// Who calls. Whoever fails takes one of the tries of the address.
+    async fn identify(&self, headers: &mut HeaderMap, client: Option<IpAddr>) -> Result<Arc<Principal>, Refusal> {
+        let identified = self.authenticator.authenticate(headers, client).await;
+        if let Err(Refusal::Unauthenticated(_) | Refusal::InvalidToken(_)) = &identified {
+            self.strangers.failed(client)?;
+        }
+        identified
     }
 
     /// Admission, the work, and its answer. Metering and release are the ticket's, when work and body have ended.
@@ -93,6 +111,11 @@ impl Gate {
         let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked).await?;
         let fields = admitted.fields();
         let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter, stream);
+        if let Asked::UnknownTool = asked
+            && let Some(scopes) = self.admission.lacking_scopes(&arrived.principal, &arrived.policy, &envelope.kind)
+        {
+            return Err(Refusal::InsufficientScope(scopes.join(" ")));
+        }
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
         Ok(respond::respond(response, &fields, ticket))
     }
@@ -146,6 +169,8 @@ pub(crate) struct Trip {
     pub(crate) started: Instant,
     user_agent: Option<HeaderValue>,
     version: Option<HeaderValue>,
+    /// The name that the request addresses.
+    host: Option<HeaderValue>,
     http1: bool,
 }
 
@@ -160,6 +185,10 @@ impl Trip {
             started: Instant::now(),
             user_agent: headers.get(header::USER_AGENT).cloned(),
             version: headers.get(MCP_PROTOCOL_VERSION).cloned(),
+            host: headers.get(header::HOST).cloned().or_else(|| {
+                // HTTP/2 has it in the address.
+                HeaderValue::from_str(parts.uri.authority()?.as_str()).ok()
+            }),
             http1: parts.version <= Version::HTTP_11,
         }
     }
@@ -167,7 +196,15 @@ impl Trip {
     /// For transports that have no headers.
     fn without_headers() -> Self {
         let request_id = new_request_id();
-        Self { request_id, client: None, started: Instant::now(), user_agent: None, version: None, http1: false }
+        Self {
+            request_id,
+            client: None,
+            started: Instant::now(),
+            user_agent: None,
+            version: None,
+            host: None,
+            http1: false,
+        }
     }
 
     fn peer<'a>(&'a self, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
@@ -176,6 +213,7 @@ impl Trip {
             id: envelope.and_then(|envelope| envelope.id),
             version: text(&self.version).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
             user_agent: text(&self.user_agent).unwrap_or_default(),
+            host: text(&self.host),
             is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
         }
     }

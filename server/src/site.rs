@@ -11,6 +11,8 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 use tower_http::cors::{AllowHeaders, CorsLayer};
 
 use crate::gate::Gate;
+use crate::health;
+use crate::refusal;
 use crate::refusal::fields::{RATELIMIT, RATELIMIT_POLICY};
 use crate::refusal::http::X_REQUEST_ID;
 use crate::settings::Settings;
@@ -43,8 +45,7 @@ impl Site {
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.
     pub(crate) async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let Some(gate) = self.gate.as_ref().filter(|_| request.uri().path() == MCP_PATH) else {
-            let Ok(response) = self.other.clone().oneshot(request).await;
-            return response;
+            return self.answer_beside(request).await;
         };
         match &self.for_pages {
             Some(for_pages) if request.headers().contains_key(header::ORIGIN) => {
@@ -53,6 +54,21 @@ impl Site {
             }
             _ => gate.serve(request).await,
         }
+    }
+}
+
+impl Site {
+    /// Everything but MCP. Orchestrators ask for the health of a server by whatever address they know.
+    async fn answer_beside(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        if let Some(gate) = &self.gate
+            && !health::PATHS.contains(&parts.uri.path())
+            && let Err(refusal) = gate.check_door(&parts)
+        {
+            return refusal::http::in_plain_words(&refusal).map(Body::from);
+        }
+        let Ok(response) = self.other.clone().oneshot(Request::from_parts(parts, body)).await;
+        response
     }
 }
 

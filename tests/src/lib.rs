@@ -3,6 +3,7 @@
 pub mod client;
 pub mod database;
 pub mod exposition;
+pub mod issuer;
 pub mod process;
 pub mod receiver;
 pub mod recorder;
@@ -14,6 +15,7 @@ pub mod visitor;
 pub use client::{Answer, Client, Era};
 pub use database::Database;
 pub use exposition::Exposition;
+pub use issuer::{Issuer, SigningKey};
 pub use process::ServerProcess;
 pub use server::TestServer;
 

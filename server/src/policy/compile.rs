@@ -4,14 +4,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::HeaderValue;
-use sluicegate_control::{KeyScopes, TenantSettings};
+use sluicegate_control::TenantSettings;
 use sluicegate_limits::{CapRule, Limit, Mode, Priority, RateRule, RuleRef, Rules};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits, Resolver, Who};
+use crate::declared::Declaration;
 use crate::engine::{OnOutage, SharedLimits};
+use crate::gate::authenticate::{Opened, Opens};
 use crate::gate::escalation::Heeded;
 use crate::refusal::fields;
 use crate::telemetry::labels::CallCounters;
@@ -68,8 +70,8 @@ pub(crate) struct Words {
 }
 
 impl CallerPolicy {
-    /// What `snapshot` means for `who`, whose key opens `scopes`.
-    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>) -> Self {
+    /// What `snapshot` means for `who`, whose credential opens `opens`.
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, opens: Opens<'_>) -> Self {
         let baseline = &snapshot.baseline;
         // A tenant that the snapshot does not know yet is newer than it.
         let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
@@ -82,10 +84,7 @@ impl CallerPolicy {
         let visible: Arc<[bool]> = baseline
             .tools()
             .map(|(name, declaration)| {
-                let allowed =
-                    settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
-                let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
-                allowed && opened && !snapshot.is_disabled(name, who.tenant)
+                opens.tool(name, &declaration.scopes) == Opened::Yes && is_there(snapshot, &settings, who, name)
             })
             .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
@@ -102,6 +101,14 @@ impl CallerPolicy {
     /// Whether the caller has the tool.
     pub(crate) fn sees(&self, tool: ToolIndex) -> bool {
         self.visible[tool.get() as usize]
+    }
+
+    /// What a tool asks for that the caller does not see, if more scopes are all that it would take.
+    pub(crate) fn lacking_scopes(&self, tool: ToolIndex, who: Who, opens: Opens<'_>) -> Option<&[String]> {
+        let baseline = &self.snapshot.baseline;
+        let (name, Declaration { scopes, .. }) = (baseline.tool_name(tool), baseline.declaration(tool));
+        let lacking = opens.tool(name, scopes) == Opened::WithMoreScopes;
+        (lacking && is_there(&self.snapshot, &self.settings, who, name)).then_some(scopes)
     }
 
     /// The limits of what is asked, by the snapshot that this policy was made from; compiled at first use.
@@ -183,6 +190,12 @@ impl CallLimits {
             RuleRef::Cap(index) => &self.caps[usize::from(index)],
         }
     }
+}
+
+/// Whether a tool is there for a tenant, whatever its callers' credentials open.
+fn is_there(snapshot: &Snapshot, settings: &TenantSettings, who: Who, tool: &str) -> bool {
+    let allowed = settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)));
+    allowed && !snapshot.is_disabled(tool, who.tenant)
 }
 
 /// What is observed is counted beside what is enforced.

@@ -14,7 +14,7 @@ use sluicegate_limits::{
 use super::PolicyStore;
 use super::baseline::Baseline;
 use super::compile::CallLimits;
-use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
+use super::resolve::{ANONYMOUS, Applied, Asked, Limits, Resolver, Source, Who};
 use crate::engine::{LimitEngine, Names};
 use crate::pages;
 use crate::settings::Settings;
@@ -110,8 +110,9 @@ impl Explainer {
         let asked = Asked::Tool(tool);
         let applied = Resolver { snapshot: &snapshot, who }.resolve(asked);
         let limits = CallLimits::new(&applied, &snapshot.baseline, asked);
+        let counted_as = who.counted_as(&agent.name);
         let reports = match &self.engine {
-            Some(engine) => Some(usage(engine, &limits, who, &question.tool).await),
+            Some(engine) => Some(usage(engine, &limits, &counted_as.names(&question.tool)).await),
             None => None,
         };
         Ok(Explanation {
@@ -132,7 +133,7 @@ impl Explainer {
         let limits = CallLimits::new(&applied, &snapshot.baseline, Asked::Request);
         let caps = limits.rules.caps().iter().rev();
         // The reports of caps come after those of rates.
-        let counted_as = who.counted_as();
+        let counted_as = who.counted_as(ANONYMOUS);
         let (tenant, agent, key, tool) = ids(&engine.limiter, &counted_as.names(""));
         let reports = engine.limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool });
         let mut reported = caps.zip(reports.into_iter().rev());
@@ -141,11 +142,9 @@ impl Explainer {
 }
 
 /// What is known of every rule: rates in order, then caps.
-async fn usage(engine: &LimitEngine, limits: &CallLimits, who: Who, tool: &str) -> Vec<RuleReport> {
-    let counted_as = who.counted_as();
-    let names = counted_as.names(tool);
-    let (tenant, agent, key, tool) = ids(&engine.limiter, &names);
-    engine.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool }, &names).await
+async fn usage(engine: &LimitEngine, limits: &CallLimits, names: &Names<'_>) -> Vec<RuleReport> {
+    let (tenant, agent, key, tool) = ids(&engine.limiter, names);
+    engine.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool }, names).await
 }
 
 /// The ids of a caller in this process.

@@ -1,5 +1,7 @@
 //! A refusal as an HTTP response: status, fields and JSON-RPC body, all from one report.
 
+use std::sync::Arc;
+
 use ::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -9,6 +11,7 @@ use super::json::Object;
 use super::report::{MODERN, Report};
 use super::style::CompatibilityList;
 use crate::settings::{RefusalCode, RefusalStyle};
+use crate::token::resource::Resource;
 
 /// The response field of our correlation id.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -22,6 +25,8 @@ pub(crate) struct Peer<'a> {
     pub(crate) version: Option<&'a str>,
     /// The `User-Agent`.
     pub(crate) user_agent: &'a str,
+    /// The `host:port` that it has addressed.
+    pub(crate) host: Option<&'a str>,
     /// Whether the request is a `tools/call`.
     pub(crate) is_tool_call: bool,
 }
@@ -32,6 +37,8 @@ pub(crate) struct Wording {
     pub(crate) style: RefusalStyle,
     pub(crate) code: RefusalCode,
     pub(crate) compatibility: CompatibilityList,
+    /// Where tokens are accepted: what is said of where to get one.
+    pub(crate) resource: Option<Arc<Resource>>,
 }
 
 impl Wording {
@@ -58,13 +65,28 @@ impl Wording {
         if let Some(seconds) = refusal.retry_after_seconds() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Refusal::Unauthenticated(_) = refusal {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
+        if let Some(challenge) = self.challenge(refusal, peer) {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if let Refusal::Throttled(throttled) = refusal {
             throttled.fields.write(headers);
         }
         response
+    }
+
+    /// What would be needed to be let in (RFC 6750, section 3).
+    fn challenge(&self, refusal: &Refusal, peer: Peer<'_>) -> Option<HeaderValue> {
+        let (error, scope) = match refusal {
+            Refusal::Unauthenticated(_) => (None, None),
+            Refusal::InvalidToken(_) => (Some("invalid_token"), None),
+            Refusal::InsufficientScope(scope) => (Some("insufficient_scope"), Some(&**scope)),
+            _ => return None,
+        };
+        Some(match (&self.resource, error) {
+            (Some(resource), _) => resource.challenge(peer.host, error, scope),
+            (None, None) => HeaderValue::from_static("Bearer realm=\"sluicegate\""),
+            (None, Some(_)) => HeaderValue::from_static("Bearer realm=\"sluicegate\", error=\"invalid_token\""),
+        })
     }
 
     /// Only what a limit refused has a style, and an answer without an id never has the status 200: clients that wait
@@ -79,6 +101,19 @@ impl Wording {
             style => style,
         }
     }
+}
+
+/// A refusal of what is not MCP.
+pub(crate) fn in_plain_words(refusal: &Refusal) -> Response<Bytes> {
+    let report = refusal.report(RefusalCode::Auto, None, "");
+    let mut response = Response::new(Bytes::from(report.message + "\n"));
+    *response.status_mut() = StatusCode::from_u16(report.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if let Some(seconds) = refusal.retry_after_seconds() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// What stands around the data of a refusal, at most, so that the body is written without growing.

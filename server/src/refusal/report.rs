@@ -29,6 +29,7 @@ impl Refusal {
         match self {
             Self::Throttled(throttled) => throttled.wait.map(Wait::retry_after_seconds),
             Self::Unavailable(_) => Some(UNAVAILABLE_RETRY_SECONDS),
+            Self::TooManyFailures { seconds } => Some(*seconds),
             Self::TooManySessions | Self::TooManyStreams { .. } => Some(SESSION_RETRY_SECONDS),
             _ => None,
         }
@@ -37,7 +38,11 @@ impl Refusal {
     /// The word for it on the wire and in the log.
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Unauthenticated(_) | Self::InvalidToken(_) => "unauthenticated",
+            Self::TooManyFailures { .. } => "too_many_failures",
+            Self::NoTenant(_) => "no_tenant",
+            Self::NoAgent(_) => "no_agent",
+            Self::InsufficientScope(_) => "insufficient_scope",
             Self::Suspended(_) => "suspended",
             Self::Forbidden(_) => "forbidden",
             Self::Throttled(throttled) => throttled.reason.as_str(),
@@ -55,7 +60,14 @@ impl Refusal {
     pub(crate) fn report(&self, code: RefusalCode, version: Option<&str>, request_id: &str) -> Report {
         let (status, message) = match self {
             Self::Throttled(throttled) => return throttled.report(error_code(code, version), request_id),
-            Self::Unauthenticated(what) => (401, (*what).to_owned()),
+            Self::Unauthenticated(what) | Self::InvalidToken(what) => (401, (*what).to_owned()),
+            Self::TooManyFailures { seconds } => {
+                (429, format!("Authentication has failed too often from this address. Retry in {seconds} s."))
+            }
+            Self::NoTenant(what) | Self::NoAgent(what) => (403, (*what).to_owned()),
+            Self::InsufficientScope(scope) => {
+                (403, format!("This tool asks for scopes that the token lacks: {scope}."))
+            }
             Self::Suspended(who) => (403, format!("This {who} is suspended. Ask the operator of this server.")),
             Self::Forbidden(what) => (403, what.clone()),
             Self::BodyTooLarge { limit } => (413, format!("The request body is larger than {limit} bytes.")),
@@ -90,6 +102,8 @@ impl Refusal {
     const fn suggestion(&self) -> Option<&'static str> {
         match self {
             Self::TooManySessions => Some("end sessions that are no longer used, or wait for idle ones to expire"),
+            Self::TooManyFailures { .. } => Some("check the credentials; good ones are served at once"),
+            Self::InsufficientScope(_) => Some("get a token with these scopes, or use another tool"),
             Self::TooManyStreams { .. } => Some("close streams that are no longer needed"),
             Self::Unavailable(_) => Some("wait a second before retrying"),
             _ => None,
