@@ -2,11 +2,11 @@
 //! others hardly notice.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use jsonwebtoken::Algorithm;
 use serde_json::json;
-use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes};
+use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes, WallClock};
 use sluicegate_tests::issuer::{SECRET, claims_from, trusting};
 use sluicegate_tests::process::resident;
 use sluicegate_tests::server::{actor, mint};
@@ -117,7 +117,7 @@ async fn unknown_keys(address: String) {
 async fn invented_agents(address: String, key: SigningKey) {
     let mut connection = Connection::open(&address).await;
     for at in 0..flood() {
-        let token = key.sign(&claims_from(SystemTime::now(), "umbrella", &format!("invented-{at}")));
+        let token = key.sign(&claims_from(WallClock::system().now_ms(), "umbrella", &format!("invented-{at}")));
         assert_eq!(connection.call(&token, "echo").await, 200);
     }
 }

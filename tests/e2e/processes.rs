@@ -1,10 +1,10 @@
 //! Servers as processes of their own: changes that cross them, what they log, how they end.
 
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sluicegate::control::{Control, KeyId, KeyScopes};
+use sluicegate::control::{Control, KeyId, KeyScopes, WallClock};
 use sluicegate_tests::issuer::{SECRET, claims_from, trusting, unsigned};
 use sluicegate_tests::server::{actor, mint};
 use sluicegate_tests::{Client, Database, ServerProcess, SigningKey, on_both_databases};
@@ -65,7 +65,7 @@ on_both_databases! {
             client.call("export", json!({ "dataset": "x" })).await;
         }
         let (signs, stranger) = (SigningKey::secret("one", SECRET), SigningKey::secret("one", "another secret of many characters"));
-        let good = claims_from(SystemTime::now(), "acme", "by-token");
+        let good = claims_from(WallClock::system().now_ms(), "acme", "by-token");
         let with = |name: &str, value: serde_json::Value| {
             let mut claims = good.clone();
             claims[name] = value;

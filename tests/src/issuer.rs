@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -137,13 +137,13 @@ pub fn unsigned(header: &Value, claims: &Value) -> String {
 /// Good claims for an agent of a tenant, by the clock of tests.
 #[must_use]
 pub fn claims(tenant: &str, agent: &str) -> Value {
-    claims_from(UNIX_EPOCH + Duration::from_millis(START_MS.unsigned_abs()), tenant, agent)
+    claims_from(START_MS, tenant, agent)
 }
 
-/// Good claims for an agent of a tenant, from this time on for an hour.
+/// Good claims for an agent of a tenant, from this time on for an hour; in epoch milliseconds.
 #[must_use]
-pub fn claims_from(time: SystemTime, tenant: &str, agent: &str) -> Value {
-    let now = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+pub fn claims_from(now_ms: i64, tenant: &str, agent: &str) -> Value {
+    let now = now_ms / 1_000;
     json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": agent, "tenant_id": tenant, "exp": now + 3_600, "nbf": now })
 }
 

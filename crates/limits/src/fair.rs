@@ -136,6 +136,16 @@ pub(crate) enum Verdict {
     Refused(u64),
 }
 
+impl Verdict {
+    /// The verdict that takes half as much of the pace.
+    pub(crate) fn halved(self) -> Self {
+        match self {
+            Self::Paced(pace) => Self::Paced(pace / 2),
+            other => other,
+        }
+    }
+}
+
 impl Default for Classes {
     fn default() -> Self {
         Self { calls: [0.0; CLASSES], weights: [0.0; CLASSES] }

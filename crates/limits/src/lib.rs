@@ -115,7 +115,7 @@ pub use self::{
     choice::{Algorithm, ChoiceError, Mode, Per, Priority, Scope},
     identity::{AgentId, KeyId, ToolId},
     key::{StateKey, TenantIdentity},
-    limiter::{Call, Limiter, LimiterOptions, TenantHandle, Turn},
+    limiter::{Call, Limiter, LimiterOptions, TenantHandle, Turn, TurnOutcome},
     outcome::{Admission, Reason, Refusal, RefusedRule, RuleReport, Standing},
     permit::Permit,
     quota::{Quota, QuotaError, QuotaErrorKind, Quotas},

@@ -26,7 +26,7 @@ use crate::{
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-pub use self::turn::Turn;
+pub use self::turn::{Turn, TurnOutcome};
 
 /// How much a limiter keeps. The defaults suit most servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use arc_swap::ArcSwapOption;
 use serde::Deserialize;
 use sluicegate_limits::{
     Admission, Algorithm, Call, CapRule, Limit, Limiter, Mode, Place, RateLimit, RateRule, Refusal, RefusedRule,
-    RuleRef, RuleReport, RuleSet, Rules, Turn, Wait,
+    RuleRef, RuleReport, RuleSet, Rules, Turn, TurnOutcome, Wait,
 };
 use tokio::sync::Notify;
 
@@ -239,15 +239,17 @@ impl Shared {
                 if let Some(lease) = &lease {
                     lease.was_given();
                 }
-                self.limiter.take_turn(call, turn);
+                self.limiter.end_turn(call, turn, TurnOutcome::Admitted);
                 let observed = would_throttle.union(limits.never_observed);
                 Ok((self.admitted(own, beside, followed, call, nearest, observed)?, lease))
             }
             Ok(Verdict::Refused { mut by, would_throttle }) => {
                 lease.into_iter().for_each(Lease::was_refused);
-                if by.iter().any(|refused| !limits.is_ceiling(refused.rule)) {
-                    self.limiter.give_turn_back(call, turn);
-                }
+                let outcome = match by.iter().all(|refused| limits.is_ceiling(refused.rule)) {
+                    true => TurnOutcome::RefusedByCeiling,
+                    false => TurnOutcome::RefusedByOthers,
+                };
+                self.limiter.end_turn(call, turn, outcome);
                 for refused in by.iter_mut().filter(|refused| matches!(refused.rule, RuleRef::Cap(_))) {
                     refused.wait = Some(self.limiter.concurrency_wait(call.tool));
                 }

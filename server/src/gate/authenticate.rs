@@ -15,7 +15,6 @@ use crate::policy::PolicyStore;
 use crate::refusal::Refusal;
 use crate::settings::AuthMode;
 use crate::sightings::Sightings;
-use crate::token::Verifier;
 
 mod keys;
 mod principal;
@@ -24,7 +23,7 @@ mod tokens;
 use keys::Keys;
 use principal::Presented;
 pub(crate) use principal::{Opened, Opens, Principal};
-use tokens::Tokens;
+pub(crate) use tokens::Tokens;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// What every API key begins with, and no token.
@@ -64,11 +63,10 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    /// `tokens` says which tokens are good, with the scopes that tools ask for.
-    pub(crate) fn new(mode: AuthMode, around: Surroundings, tokens: Option<(Arc<Verifier>, Box<[Arc<str>]>)>) -> Self {
+    /// `tokens` are those that are accepted, if any are.
+    pub(crate) fn new(mode: AuthMode, around: Surroundings, tokens: Option<Tokens>) -> Self {
         let anonymous =
             (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&around.limiter, around.reading)));
-        let tokens = tokens.map(|(verifier, asked)| Tokens::new(verifier, asked));
         Self { around, keys: mode.takes_keys().then(Keys::new), tokens, anonymous }
     }
 

@@ -17,7 +17,7 @@ use crate::declared::{Declared, DeclaredText};
 use crate::engine::{Keyspace, LimitEngine, SharedOptions, Upkeep};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
-use crate::gate::authenticate::{Authenticator, Surroundings};
+use crate::gate::authenticate::{Authenticator, Surroundings, Tokens};
 use crate::gate::edge::Edge;
 use crate::gate::escalation::Escalation;
 use crate::gate::proxies::Proxies;
@@ -106,7 +106,7 @@ impl House {
         let tokens = Verifier::new(settings, measured_by, clock.clone())?.map(Arc::new);
         let asked = asked_scopes(&policy);
         let resource = tokens.as_ref().map(|verifier| {
-            let asked = asked.iter().map(|scope| scope.to_string());
+            let asked = asked.iter().map(ToString::to_string);
             Arc::new(Resource::new(settings, verifier.rules(), &info.name, asked))
         });
 
@@ -129,7 +129,11 @@ impl House {
         let gate = Gate {
             edge: Edge::new(settings),
             proxies: Proxies::new(settings)?,
-            authenticator: Authenticator::new(settings.auth, around, tokens.clone().map(|verifier| (verifier, asked))),
+            authenticator: Authenticator::new(
+                settings.auth,
+                around,
+                tokens.clone().map(|verifier| Tokens::new(verifier, asked)),
+            ),
             admission: Admission::new(
                 limits.clone(),
                 Arc::clone(&policy),

@@ -47,7 +47,7 @@ impl Resource {
         name: &str,
         asked: impl Iterator<Item = String>,
     ) -> Self {
-        let mapped = rules.scope_tools.iter().flatten().map(|(scope, _)| scope.clone());
+        let mapped = rules.scope_tools.iter().flatten().map(|entry| entry.scope.clone());
         let mut scopes: Vec<_> = asked.chain(mapped).collect();
         scopes.sort();
         scopes.dedup();

@@ -25,7 +25,13 @@ pub(crate) struct TokenRules {
     pub(super) tenant_claim: String,
     pub(super) agent_claims: Vec<String>,
     /// Which tools a scope opens; `None`: every token opens all tools that ask for no scope it lacks.
-    pub(crate) scope_tools: Option<Vec<(String, Vec<ToolGlob>)>>,
+    pub(crate) scope_tools: Option<Vec<ScopeTools>>,
+}
+
+/// The tools that a scope opens.
+pub(crate) struct ScopeTools {
+    pub(crate) scope: String,
+    pub(crate) tools: Vec<ToolGlob>,
 }
 
 /// Where the key comes from that signatures are checked with.
@@ -153,12 +159,12 @@ fn jwks_url(text: &str) -> Result<Url, SettingsError> {
 }
 
 /// `reports:read=get_* list_*, admin=*`.
-fn scope_tools(text: &str) -> Result<Option<Vec<(String, Vec<ToolGlob>)>>, SettingsError> {
+fn scope_tools(text: &str) -> Result<Option<Vec<ScopeTools>>, SettingsError> {
     let entry = |text: &str| {
         let (scope, globs) = text.split_once('=').map(|(scope, globs)| (scope.trim(), globs)).unwrap_or_default();
-        let globs: Result<Vec<ToolGlob>, _> = globs.split_whitespace().map(str::parse).collect();
-        match globs {
-            Ok(globs) if !scope.is_empty() && !globs.is_empty() => Ok((scope.to_owned(), globs)),
+        let tools: Result<Vec<ToolGlob>, _> = globs.split_whitespace().map(str::parse).collect();
+        match tools {
+            Ok(tools) if !scope.is_empty() && !tools.is_empty() => Ok(ScopeTools { scope: scope.to_owned(), tools }),
             Ok(_) => {
                 Err(wrong("jwt_scope_tools", format_args!("`{text}` is not like `reports:read=get_* list_reports`")))
             }
@@ -243,7 +249,7 @@ mod tests {
         let read = |text: &str| scope_tools(text).map_err(|error| error.to_string());
         assert!(read("").expect("nothing").is_none());
         let entries = read("reports:read=get_* list, admin = *").expect("two").expect("two");
-        let texts: Vec<_> = entries.iter().map(|(scope, globs)| (scope.as_str(), globs.len())).collect();
+        let texts: Vec<_> = entries.iter().map(|entry| (entry.scope.as_str(), entry.tools.len())).collect();
         assert_eq!(texts, [("reports:read", 2), ("admin", 1)]);
         for wrong in ["read", "=x", "read=", "read=get_*, write"] {
             assert!(read(wrong).is_err_and(|error| error.contains("jwt_scope_tools")), "{wrong}");

@@ -12,12 +12,24 @@ use crate::{
 
 /// A call that may be decided: within its tenant's share as things stand.
 #[derive(Debug, Clone, Copy)]
-#[must_use = "what becomes of the call is part of what its tenant asks for"]
+#[must_use = "what becomes of the call decides when its tenant has the next turn"]
 pub struct Turn(Option<Verdict>);
 
 impl Turn {
     /// Of a call that takes from no ceiling that is shared.
     pub const FREE: Self = Self(None);
+}
+
+/// What became of a call that had its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// It was admitted.
+    Admitted,
+    /// The ceiling has refused it, and nothing else. That was half a turn: were it none, whoever calls most would be there
+    /// first whenever there is room again; were it a whole one, less would be asked of the ceiling than it has.
+    RefusedByCeiling,
+    /// Another limit has refused it: it asks for nothing of the ceiling.
+    RefusedByOthers,
 }
 
 impl Limiter {
@@ -44,21 +56,19 @@ impl Limiter {
         Ok(Turn(Some(verdict)))
     }
 
-    /// The call was admitted.
-    pub fn take_turn(&self, call: &Call<'_>, turn: Turn) {
+    /// Takes note of what became of the call.
+    pub fn end_turn(&self, call: &Call<'_>, turn: Turn, outcome: TurnOutcome) {
         let Turn(Some(verdict)) = turn else { return };
-        let now = self.core.now();
         let cost = call.rules.cost().into();
         let mut shares = self.core.shares.lock();
-        shares.admitted(cost);
-        call.tenant.0.portion.lock().charge(verdict, now, cost);
-    }
-
-    /// The call was refused by a limit of its tenant: it asks for nothing of the ceiling.
-    pub fn give_turn_back(&self, call: &Call<'_>, turn: Turn) {
-        if turn.0.is_some() {
-            let mut shares = self.core.shares.lock();
-            shares.take_back(&mut call.tenant.0.portion.lock(), call.rules.cost().into());
+        let mut portion = call.tenant.0.portion.lock();
+        match outcome {
+            TurnOutcome::Admitted => {
+                shares.admitted(cost);
+                portion.charge(verdict, self.core.now(), cost);
+            }
+            TurnOutcome::RefusedByCeiling => portion.charge(verdict.halved(), self.core.now(), cost),
+            TurnOutcome::RefusedByOthers => shares.take_back(&mut portion, cost),
         }
     }
 

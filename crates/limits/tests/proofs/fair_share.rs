@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use quanta::Mock;
-use sluicegate_limits::{Algorithm, Limiter, LimiterOptions, Place, Rules};
+use sluicegate_limits::{Algorithm, Limiter, LimiterOptions, Place, Rules, TurnOutcome};
 
 use crate::{
     world::{Caller, World},
@@ -273,9 +273,7 @@ impl Instances {
         let call = asks.call(&self.rules);
         let Ok(turn) = here.ask_turn(&call) else { return false };
         let admitted = self.decides.admit(&decided.call(&self.rules)).is_ok();
-        if admitted {
-            here.take_turn(&call, turn);
-        }
+        here.end_turn(&call, turn, if admitted { TurnOutcome::Admitted } else { TurnOutcome::RefusedByCeiling });
         admitted
     }
 

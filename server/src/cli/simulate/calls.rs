@@ -86,7 +86,7 @@ fn message(body: &[u8]) -> Option<Value> {
     let whole = serde_json::from_slice(body).ok();
     whole.or_else(|| {
         let text = std::str::from_utf8(body).ok()?;
-        let events = text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok());
-        events.last()
+        let mut events = text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?.trim()).ok());
+        events.next_back()
     })
 }

@@ -22,7 +22,7 @@ const NEW_FOR: Duration = Duration::from_secs(2);
 type TokenHash = [u8; 32];
 
 /// The tokens that were seen lately.
-pub(super) struct Tokens {
+pub(crate) struct Tokens {
     verifier: Arc<Verifier>,
     /// The scopes that tools ask for. Others are forgotten.
     asked: Box<[Arc<str>]>,
@@ -30,7 +30,8 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(verifier: Arc<Verifier>, asked: Box<[Arc<str>]>) -> Self {
+    /// `asked` are the scopes that tools ask for.
+    pub(crate) fn new(verifier: Arc<Verifier>, asked: Box<[Arc<str>]>) -> Self {
         let known = Cache::builder().max_capacity(MOST_TOKENS).expire_after(KnownFor).build();
         Self { verifier, asked, known }
     }
@@ -93,8 +94,8 @@ impl Tokens {
     fn opened(&self, subject: &Subject) -> TokenScopes {
         let carried = |scope: &str| subject.scopes.iter().any(|carried| carried == scope);
         let tools = self.verifier.rules().scope_tools.as_ref().map(|entries| {
-            let opened = entries.iter().filter(|(scope, _)| carried(scope));
-            opened.flat_map(|(_, globs)| globs.iter().cloned()).collect()
+            let opened = entries.iter().filter(|entry| carried(&entry.scope));
+            opened.flat_map(|entry| entry.tools.iter().cloned()).collect()
         });
         TokenScopes { tools, grants: self.asked.iter().filter(|scope| carried(scope)).cloned().collect() }
     }
