@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate_control::{
-    Actor, AlertRuleId, Answer, ControlError, EngineHealth, Explanation, Health, LiveView, PolicyHealth, Question,
-    Revision, WebhookAnswer,
+    Actor, Agent, AlertRuleId, Answer, ControlError, EngineHealth, Explanation, Health, KeyId, LiveView, PolicyHealth,
+    Question, Revision, Tool, WebhookAnswer,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,16 @@ pub(crate) struct Live {
 impl LiveView for Live {
     fn revision(&self) -> Revision {
         self.explainer.policy.current().revision
+    }
+
+    fn explain_each<'a>(
+        &'a self,
+        actor: &'a Actor,
+        agent: &'a Agent,
+        key: Option<KeyId>,
+        tools: &'a [Tool],
+    ) -> Answer<'a, Result<Vec<Explanation>, ControlError>> {
+        Box::pin(self.explainer.explain_each(actor, agent, key, tools))
     }
 
     fn explain<'a>(&'a self, actor: &'a Actor, question: Question) -> Answer<'a, Result<Explanation, ControlError>> {

@@ -1,7 +1,7 @@
 //! The policy in force: an immutable snapshot of what the operator decided, over what code and configuration declare.
 //!
 //! [`reload`] builds a [`Snapshot`] and swaps it in; [`resolve`] finds the limits of one caller and tool in it;
-//! [`compile`] turns them into what the call path uses; [`explain`] into what people read.
+//! [`compile`] and [`call_rules`] turn them into what the call path uses; [`explain`] into what people read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use sluicegate_control::{
 use sluicegate_limits::Mode;
 
 pub(crate) mod baseline;
+pub(crate) mod call_rules;
 pub(crate) mod compile;
 pub(crate) mod explain;
 pub(crate) mod reload;
@@ -44,6 +45,8 @@ pub(crate) struct Snapshot {
     limits: HashMap<Target, Vec<Arc<LimitEntry>>>,
     /// Keys that changed lately: with the revision of the change, and its time.
     changed_keys: HashMap<KeyId, (Revision, i64)>,
+    /// What callers of this snapshot share.
+    made: call_rules::Made,
 }
 
 impl Snapshot {
@@ -58,6 +61,7 @@ impl Snapshot {
             disabled_tools: HashSet::new(),
             limits: HashMap::new(),
             changed_keys: HashMap::new(),
+            made: call_rules::Made::default(),
         }
     }
 

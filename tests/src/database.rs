@@ -19,13 +19,22 @@ pub struct Database(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     folder: TempDir,
-    postgres: Option<OnPostgres>,
+    /// Where it is; in the folder, if nothing is said.
+    place: Place,
     /// What keys in Redis begin with, of servers that share their limits.
     prefix: Option<String>,
 }
 
 #[derive(Debug)]
-struct OnPostgres {
+enum Place {
+    Folder,
+    Schema(Schema),
+    Given(String),
+}
+
+/// A schema that is dropped with this.
+#[derive(Debug)]
+struct Schema {
     server: String,
     schema: String,
     url: String,
@@ -34,7 +43,13 @@ struct OnPostgres {
 impl Database {
     /// An embedded database in a folder of its own.
     pub async fn sqlite() -> Self {
-        Self(Arc::new(Inner { folder: folder(), postgres: None, prefix: None }))
+        Self(Arc::new(Inner { folder: folder(), place: Place::Folder, prefix: None }))
+    }
+
+    /// A database that somebody else has made, and that stays.
+    #[must_use]
+    pub fn at(url: &str) -> Self {
+        Self(Arc::new(Inner { folder: folder(), place: Place::Given(url.to_owned()), prefix: None }))
     }
 
     /// A schema of its own in the Postgres database that the environment names; `None`, and a line that says so, where
@@ -56,7 +71,7 @@ impl Database {
         let url = format!("{server}{separator}options[search_path]={schema}");
         Some(Self(Arc::new(Inner {
             folder: folder(),
-            postgres: Some(OnPostgres { server, schema, url }),
+            place: Place::Schema(Schema { server, schema, url }),
             prefix: None,
         })))
     }
@@ -64,7 +79,7 @@ impl Database {
     /// An embedded database, on which servers share their limits through Redis.
     pub async fn with_redis() -> Self {
         let prefix = format!("sluicegate-test-{}", uuid::Uuid::new_v4().simple());
-        Self(Arc::new(Inner { folder: folder(), postgres: None, prefix: Some(prefix) }))
+        Self(Arc::new(Inner { folder: folder(), place: Place::Folder, prefix: Some(prefix) }))
     }
 
     /// What keys in Redis begin with, if servers on this database share their limits.
@@ -76,9 +91,10 @@ impl Database {
     /// The address that settings take.
     #[must_use]
     pub fn url(&self) -> String {
-        match &self.0.postgres {
-            Some(postgres) => postgres.url.clone(),
-            None => format!("sqlite:{}", self.0.folder.path().join("sluicegate.db").display()),
+        match &self.0.place {
+            Place::Schema(schema) => schema.url.clone(),
+            Place::Given(url) => url.clone(),
+            Place::Folder => format!("sqlite:{}", self.0.folder.path().join("sluicegate.db").display()),
         }
     }
 
@@ -89,7 +105,7 @@ impl Database {
     }
 }
 
-impl Drop for OnPostgres {
+impl Drop for Schema {
     fn drop(&mut self) {
         let (server, schema) = (std::mem::take(&mut self.server), std::mem::take(&mut self.schema));
         // The test's runtime may be on its way out, so the clean-up has one of its own.

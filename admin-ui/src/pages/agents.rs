@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use sluicegate_control::{
     Agent, AgentId, AgentRef, ControlError, Counts, KeyRecord, PageRequest, Period, RunawayRule, Tenant, TenantRef,
-    Tool, ToolUsage, Totals, UsageRange, UsageScope,
+    ThrottleCell, Tool, ToolUsage, Totals, UsageRange, UsageScope,
 };
 
 use crate::Shared;
@@ -22,7 +22,7 @@ use crate::visit::{Visitor, show, show_again};
 /// An agent with what its last day was like.
 pub(crate) struct AgentRow {
     agent: Agent,
-    counts: Counts,
+    called: ThrottleCell,
     runaway: bool,
 }
 
@@ -47,7 +47,7 @@ impl AgentRows {
         let usage = panel.control.usage().of_agents(&visitor.actor, &reference, &ids, day).await?;
         let runaways = runaways(panel, visitor).await?;
         let rows = found.items.into_iter().map(|agent| AgentRow {
-            counts: usage.get(&agent.id).copied().unwrap_or_default(),
+            called: usage.get(&agent.id).copied().unwrap_or_default(),
             runaway: runaways.contains(&agent.id),
             agent,
         });

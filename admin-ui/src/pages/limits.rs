@@ -6,12 +6,11 @@ use std::collections::btree_map::Entry;
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use futures::future::try_join_all;
 use http::StatusCode;
 use serde::Deserialize;
 use sluicegate_control::{
-    Agent, AgentId, ControlError, ExplainedLimit, ExplainedSource, LimitEntry, LimitFilter, LimitKindName, Mode,
-    PageRequest, Question, Target, Tenant, TenantId, TenantRef, Tool,
+    Agent, AgentId, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitFilter, LimitKindName,
+    Mode, PageRequest, Target, Tenant, TenantId, TenantRef, Tool,
 };
 
 use crate::Shared;
@@ -188,9 +187,9 @@ pub(crate) async fn grid(
         };
     }
     let mut rows = Vec::new();
-    if let (Some(tenant), Some(agent)) = (&tenant, &agent) {
-        let asked = tools.iter().map(|tool| row(&panel, &visitor, tenant, agent, &tool.definition.name));
-        rows.extend(try_join_all(asked).await?.into_iter().flatten());
+    if let Some(agent) = &agent {
+        let explained = panel.live.explain_each(actor, agent, None, &tools).await?;
+        rows.extend(explained.into_iter().map(row));
         join_cells(&mut rows);
     }
     let filter = tenant.as_ref().map_or(LimitFilter::All, |tenant| LimitFilter::Tenant(TenantRef::Id(tenant.id)));
@@ -201,28 +200,15 @@ pub(crate) async fn grid(
     show(&Grid { p: visitor.page("limits"), tenants, tenant, agents, agent, rows, limits, tools, next })
 }
 
-/// What holds for a tool, from the running server; nothing for a tool of another server.
-async fn row(
-    panel: &Shared,
-    visitor: &Visitor,
-    tenant: &Tenant,
-    agent: &Agent,
-    tool: &str,
-) -> Result<Option<GridRow>, Fault> {
-    let question =
-        Question { tenant: tenant.id.to_string(), agent: agent.id.to_string(), tool: tool.to_owned(), key: None };
-    let explanation = match panel.live.explain(&visitor.actor, question).await {
-        Ok(explanation) => explanation,
-        Err(ControlError::NotFound { .. } | ControlError::UnknownTool { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+/// What holds for a tool.
+fn row(explanation: Explanation) -> GridRow {
     let mut cells: Vec<_> = SCOPES.iter().map(|_| GridCell { limits: Vec::new(), rows: 1 }).collect();
     for limit in explanation.limits {
         if let Some(at) = SCOPES.iter().position(|scope| *scope == limit.scope) {
             cells[at].limits.push(limit);
         }
     }
-    Ok(Some(GridRow { tool: tool.to_owned(), cells }))
+    GridRow { tool: explanation.question.tool, cells }
 }
 
 /// Finds names for the ids in targets.

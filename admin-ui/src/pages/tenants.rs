@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use sluicegate_control::{
     ControlError, PageRequest, Period, Plan, PlanRef, RefusalStyle, Status, Tenant, TenantFilter, TenantOrder,
-    TenantRef, TenantSettings, ToolGlob, ToolGlobError, UsageRange,
+    TenantRef, TenantSettings, ThrottleCell, ToolGlob, ToolGlobError, UsageRange,
 };
 
 use crate::Shared;
@@ -70,8 +70,8 @@ pub(crate) async fn list(
     let day = UsageRange::last(Period::Day, panel.clock.now_ms());
     let usage = panel.control.usage().of_tenants(&visitor.actor, &ids, day).await?;
     let tenants = found.items.into_iter().map(|tenant| {
-        let counts = usage.get(&tenant.id).copied().unwrap_or_default();
-        TenantRow { tenant, calls: counts.calls, throttled: counts.throttled }
+        let ThrottleCell { calls, refusals } = usage.get(&tenant.id).copied().unwrap_or_default();
+        TenantRow { tenant, calls, throttled: refusals }
     });
     show(&List {
         p: visitor.page("tenants"),

@@ -9,9 +9,9 @@ use http_body_util::BodyExt as _;
 use secrecy::SecretString;
 use sluicegate_admin_ui::Panel;
 use sluicegate_control::{
-    Actor, Agent, AlertRuleId, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText, LiveView,
-    ManualClock, NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, ToolDefinition, UsageHealth,
-    WebhookAnswer,
+    Actor, Agent, AlertRuleId, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText, KeyId,
+    LiveView, ManualClock, NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, Tool, ToolDefinition,
+    UsageHealth, WebhookAnswer,
 };
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -31,6 +31,16 @@ impl LiveView for Elsewhere {
 
     fn explain<'a>(&'a self, _: &'a Actor, question: Question) -> Answer<'a, Result<Explanation, ControlError>> {
         Box::pin(async { Err(ControlError::NotFound { what: "tool on this server", name: question.tool }) })
+    }
+
+    fn explain_each<'a>(
+        &'a self,
+        _: &'a Actor,
+        _: &'a Agent,
+        _: Option<KeyId>,
+        _: &'a [Tool],
+    ) -> Answer<'a, Result<Vec<Explanation>, ControlError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn health(&self) -> Health {

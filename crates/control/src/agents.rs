@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ use crate::actor::{Actor, Role};
 use crate::audit::Record;
 use crate::change::Change;
 use crate::control::Control;
-use crate::db::{Transaction, args, text_column};
+use crate::db::{Arg, Transaction, args, filled_up, places, text_column};
 use crate::error::ControlError;
 use crate::ids::{AgentId, TenantId};
 use crate::json::JsonText;
@@ -129,6 +130,12 @@ const BY_ID: &str = select_agents!("WHERE tenant_id = $1 AND id = $2");
 
 const BY_NAME: &str = select_agents!("WHERE tenant_id = $1 AND name = $2");
 
+/// How many agents are asked for at once.
+const AT_ONCE: usize = 50;
+
+static NAMES: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT id, name FROM agents WHERE tenant_id = $1 AND id IN ({})", places(2, AT_ONCE)));
+
 const LIST: &str = select_agents!("WHERE tenant_id = $1 AND name > $2 ORDER BY name LIMIT $3");
 
 const INSERT: &str = "INSERT INTO agents (id, tenant_id, name, status, origin, created_at, revision)
@@ -202,6 +209,28 @@ impl Agents<'_> {
         let tenant = tenants::visible(&mut tx, actor, tenant).await?;
         let rows = tx.all(LIST, args![tenant.id, &after, page.rows()]).await?;
         Ok(Page::new(rows, page, |agent: &Agent| vec![agent.name.clone()]))
+    }
+
+    /// The names of some agents of a tenant, by id. One that is not the tenant's has none.
+    ///
+    /// # Errors
+    /// `NotFound` for the tenant.
+    pub async fn names(
+        self,
+        actor: &Actor,
+        tenant: &TenantRef,
+        agents: &[AgentId],
+    ) -> Result<BTreeMap<AgentId, String>, ControlError> {
+        actor.require(Role::Viewer)?;
+        let mut tx = self.control.read().await?;
+        let tenant = tenants::visible(&mut tx, actor, tenant).await?;
+        let mut names = BTreeMap::new();
+        for some in agents.chunks(AT_ONCE) {
+            let mut values = args![tenant.id].to_vec();
+            values.extend(filled_up(some, AT_ONCE).map(Arg::from));
+            names.extend(tx.all::<(AgentId, String)>(&NAMES, &values).await?);
+        }
+        Ok(names)
     }
 
     /// Refuses all calls of the agent from now on.

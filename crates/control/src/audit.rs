@@ -138,9 +138,19 @@ const NEWEST_FIRST_OF_TENANT: &str = select_entries!("WHERE tenant_id = $3 AND s
 
 const BY_SEQ: &str = select_entries!("WHERE seq = $1 AND (CAST($2 AS TEXT) IS NULL OR tenant_id = $2)");
 
-/// `$4` to `$7` are the filters of a search, `$8` to `$9` the time.
+/// How many entries one page of a search looks at. What is rare may be on none of them, and the log grows for ever.
+const LOOKED_AT: i64 = 20_000;
+
+/// The oldest entry that a page looks at, and how many those are.
+const REACH: &str = "SELECT CAST(COUNT(*) AS BIGINT), CAST(COALESCE(MIN(seq), 0) AS BIGINT)
+     FROM (SELECT seq FROM audit_log WHERE seq < $1 ORDER BY seq DESC LIMIT $2) looked_at";
+
+const REACH_OF_TENANT: &str = "SELECT CAST(COUNT(*) AS BIGINT), CAST(COALESCE(MIN(seq), 0) AS BIGINT)
+     FROM (SELECT seq FROM audit_log WHERE tenant_id = $3 AND seq < $1 ORDER BY seq DESC LIMIT $2) looked_at";
+
+/// `$4` to `$7` are the filters of a search, `$8` to `$9` the time, `$10` is the oldest entry that is looked at.
 const SEARCH: &str = select_entries!(
-    r"WHERE seq < $1
+    r"WHERE seq < $1 AND seq >= $10
         AND (CAST($3 AS TEXT) IS NULL OR tenant_id = $3)
         AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
         AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '\')
@@ -150,7 +160,7 @@ const SEARCH: &str = select_entries!(
 );
 
 const SEARCH_OF_TENANT: &str = select_entries!(
-    r"WHERE tenant_id = $3 AND seq < $1
+    r"WHERE tenant_id = $3 AND seq < $1 AND seq >= $10
         AND (CAST($4 AS TEXT) IS NULL OR actor = $4)
         AND (CAST($5 AS TEXT) IS NULL OR action = $5 OR action LIKE $6 ESCAPE '\')
         AND (CAST($7 AS TEXT) IS NULL OR lower(target) LIKE $7 ESCAPE '\')
@@ -212,8 +222,8 @@ impl Audit<'_> {
         found.ok_or_else(|| ControlError::not_found("audit entry", &seq))
     }
 
-    /// The entries that a filter lets through, newest first; a confined actor gets its tenant's. Such a list looks at
-    /// every entry up to the end of its page.
+    /// The entries that a filter lets through, newest first; a confined actor gets its tenant's. A page looks at 20 000
+    /// entries at most: it may have few of them, or none, and yet a next one.
     ///
     /// # Errors
     /// `NotFound` for an unknown tenant, `Invalid` for a bad page.
@@ -230,6 +240,10 @@ impl Audit<'_> {
             Some(tenant) => Some(tenants::visible(&mut tx, actor, tenant).await?.id),
             None => actor.confined_to(),
         };
+        let (count, oldest): (i64, i64) = match tenant {
+            Some(tenant) => tx.one(REACH_OF_TENANT, args![before, LOOKED_AT, tenant]).await?,
+            None => tx.one(REACH, args![before, LOOKED_AT]).await?,
+        };
         let statement = if tenant.is_some() { SEARCH_OF_TENANT } else { SEARCH };
         let values = args![
             before,
@@ -241,9 +255,11 @@ impl Audit<'_> {
             filter.target.as_deref().map(|target| text::like(&target.to_ascii_lowercase(), "%", "%")),
             filter.from.unwrap_or(i64::MIN),
             filter.to.unwrap_or(i64::MAX),
+            oldest,
         ];
         let rows = tx.all(statement, values).await?;
-        Ok(Page::new(rows, page, |entry: &AuditEntry| vec![entry.seq.to_string()]))
+        let found = Page::new(rows, page, |entry: &AuditEntry| vec![entry.seq.to_string()]);
+        Ok(if count < LOOKED_AT { found } else { found.or_next(vec![oldest.to_string()]) })
     }
 
     /// Computes every hash again, a page at a time.

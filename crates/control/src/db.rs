@@ -7,7 +7,7 @@
 
 mod value;
 
-pub(crate) use value::{Arg, args, json_column, text_column};
+pub(crate) use value::{Arg, args, filled_up, json_column, places, text_column};
 
 use std::str::FromStr;
 use std::time::Duration;

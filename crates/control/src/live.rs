@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::actor::Actor;
+use crate::agents::Agent;
 use crate::error::ControlError;
 use crate::ids::{AlertRuleId, KeyId};
 use crate::policy::Revision;
+use crate::tools::Tool;
 
 /// An answer on its way.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -26,6 +28,18 @@ pub trait LiveView: Send + Sync + 'static {
     /// # Errors
     /// `NotFound` for the tenant, the agent or the key (also for an actor that does not see them), `UnknownTool`.
     fn explain<'a>(&'a self, actor: &'a Actor, question: Question) -> Answer<'a, Result<Explanation, ControlError>>;
+
+    /// The same for all tools that the server serves and `tools` names, in that order.
+    ///
+    /// # Errors
+    /// `NotFound` for the tenant, the agent or the key (also for an actor that does not see them).
+    fn explain_each<'a>(
+        &'a self,
+        actor: &'a Actor,
+        agent: &'a Agent,
+        key: Option<KeyId>,
+        tools: &'a [Tool],
+    ) -> Answer<'a, Result<Vec<Explanation>, ControlError>>;
 
     /// How the server is.
     fn health(&self) -> Health;

@@ -104,6 +104,12 @@ impl<T> Page<T> {
         Self { items, next }
     }
 
+    /// The page, with a next one in any case: it goes on at this key if the page itself does not say where.
+    pub(crate) fn or_next(mut self, key: Vec<String>) -> Self {
+        self.next.get_or_insert(Cursor(key));
+        self
+    }
+
     /// A page of a list that has nothing.
     pub(crate) const fn empty() -> Self {
         Self { items: Vec::new(), next: None }

@@ -7,6 +7,7 @@
 //! their sums, which totals and charts are read from.
 
 mod counts;
+mod lists;
 mod matrix;
 mod questions;
 mod range;

@@ -214,7 +214,7 @@ impl CallLimits {
         self.shared.get_or_init(|| {
             let counted_as = principal.who.counted_as(principal.caller.agent());
             let names = counted_as.names(self.tool.as_deref().unwrap_or_default());
-            shared.limits(&names, &self.rules, self.on_outage)
+            Box::new(shared.limits(&names, &self.rules, self.on_outage))
         })
     }
 

@@ -33,7 +33,8 @@ const KEY_PREFIX: &str = "sg_";
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// How long a key id that does not exist is remembered.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-const MOST_PRINCIPALS: u64 = 100_000;
+/// How many callers are remembered. A flood of more, each of whom calls once, may not eat the memory of the others.
+const MOST_PRINCIPALS: u64 = 32_768;
 
 const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API key>` or `X-API-Key`.";
 const MISSING_TOKEN: &str = "Credentials are missing: send `Authorization: Bearer <token>`.";

@@ -4,23 +4,24 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use sluicegate_control::{
-    Actor, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry, LimitUsage,
-    Question, Shadowed, TenantRef, WallClock,
+    Actor, Agent, AgentRef, Control, ControlError, ExplainedLimit, ExplainedSource, Explanation, LimitEntry,
+    LimitUsage, Question, Shadowed, TenantRef, Tool, WallClock,
 };
 use sluicegate_limits::{
     AgentId, Call, KeyId, Limit, Limiter, Place, RateLimit, RuleReport, TenantHandle, ToolId, Wait,
 };
+use sluicegate_mcp::ToolIndex;
 
-use super::PolicyStore;
 use super::baseline::Baseline;
-use super::compile::CallLimits;
+use super::call_rules::CallRules;
 use super::resolve::{ANONYMOUS, Applied, Asked, Limits, Resolver, Source, Who};
+use super::{PolicyStore, Snapshot};
 use crate::engine::{LimitEngine, Names};
 use crate::pages;
 use crate::settings::Settings;
 
 /// What is missing where a tool is known to the database, but not to this server.
-pub(crate) const NOT_SERVED_HERE: &str = "tool on this server";
+const NOT_SERVED_HERE: &str = "tool on this server";
 
 /// A limit that holds where the database says nothing else.
 #[derive(Debug, Clone, Serialize)]
@@ -54,7 +55,7 @@ pub(crate) fn baseline_limits(baseline: &Baseline) -> Vec<BaselineLimit> {
         set("agent, other requests", baseline.requests.into(), "requests_per_agent"),
     ]);
     for (index, (name, declared)) in (0..).zip(baseline.tools()) {
-        let (Some(tool), about) = (sluicegate_mcp::ToolIndex::at(index), format!("tool {name}")) else { continue };
+        let (Some(tool), about) = (ToolIndex::at(index), format!("tool {name}")) else { continue };
         let configured = baseline.configured(tool);
         lines.push(match (&configured.rates, declared.rates.is_empty()) {
             (Some((rates, by)), _) => line(about.clone(), rates.into(), by.to_string()),
@@ -106,21 +107,51 @@ impl Explainer {
         let Some(tool) = snapshot.baseline.tool(&question.tool) else {
             return Err(ControlError::NotFound { what: NOT_SERVED_HERE, name: question.tool });
         };
+        Ok(self.answer(&snapshot, question, &agent, tool).await)
+    }
+
+    /// Answers the same for all tools that are served here.
+    ///
+    /// # Errors
+    /// `NotFound` for the agent or the key.
+    pub(crate) async fn explain_each(
+        &self,
+        actor: &Actor,
+        agent: &Agent,
+        key: Option<sluicegate_control::KeyId>,
+        tools: &[Tool],
+    ) -> Result<Vec<Explanation>, ControlError> {
+        self.control.agents().get(actor, &agent.tenant_id.into(), &agent.id.into()).await?;
+        if let Some(key) = key {
+            self.control.keys().get(actor, key).await?;
+        }
+        let snapshot = self.policy.current();
+        let mut answers = Vec::with_capacity(tools.len());
+        for Tool { definition, .. } in tools {
+            let Some(tool) = snapshot.baseline.tool(&definition.name) else { continue };
+            let (tenant, agent_id) = (agent.tenant_id.to_string(), agent.id.to_string());
+            let question = Question { tenant, agent: agent_id, tool: definition.name.clone(), key };
+            answers.push(self.answer(&snapshot, question, agent, tool).await);
+        }
+        Ok(answers)
+    }
+
+    async fn answer(&self, snapshot: &Snapshot, question: Question, agent: &Agent, tool: ToolIndex) -> Explanation {
         let who = Who { tenant: Some(agent.tenant_id), agent: Some(agent.id), key: question.key };
         let asked = Asked::Tool(tool);
-        let applied = Resolver { snapshot: &snapshot, who }.resolve(asked);
-        let limits = CallLimits::new(&applied, &snapshot.baseline, asked);
+        let applied = Resolver { snapshot, who }.resolve(asked);
+        let rules = snapshot.rules(&applied, asked);
         let counted_as = who.counted_as(&agent.name);
         let reports = match &self.engine {
-            Some(engine) => Some(usage(engine, &limits, &counted_as.names(&question.tool)).await),
+            Some(engine) => Some(usage(engine, &rules, &counted_as.names(&question.tool)).await),
             None => None,
         };
-        Ok(Explanation {
+        Explanation {
             question,
             revision: snapshot.revision.get(),
             live: reports.is_some(),
             limits: explain(&applied, reports.as_deref()),
-        })
+        }
     }
 }
 
@@ -130,21 +161,21 @@ impl Explainer {
         let Some(engine) = &self.engine else { return 0 };
         let (snapshot, who) = (self.policy.current(), Who::default());
         let applied = Resolver { snapshot: &snapshot, who }.resolve(Asked::Request);
-        let limits = CallLimits::new(&applied, &snapshot.baseline, Asked::Request);
-        let caps = limits.rules.caps().iter().rev();
+        let CallRules { rules, .. } = &*snapshot.rules(&applied, Asked::Request);
+        let caps = rules.caps().iter().rev();
         // The reports of caps come after those of rates.
         let counted_as = who.counted_as(ANONYMOUS);
         let (tenant, agent, key, tool) = ids(&engine.limiter, &counted_as.names(""));
-        let reports = engine.limiter.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool });
+        let reports = engine.limiter.inspect(&Call { rules, tenant: &tenant, agent, key, tool });
         let mut reported = caps.zip(reports.into_iter().rev());
         reported.find(|(cap, _)| cap.place == Place::Server).map_or(0, |(_, report)| report.used)
     }
 }
 
 /// What is known of every rule: rates in order, then caps.
-async fn usage(engine: &LimitEngine, limits: &CallLimits, names: &Names<'_>) -> Vec<RuleReport> {
+async fn usage(engine: &LimitEngine, CallRules { rules, .. }: &CallRules, names: &Names<'_>) -> Vec<RuleReport> {
     let (tenant, agent, key, tool) = ids(&engine.limiter, names);
-    engine.inspect(&Call { rules: &limits.rules, tenant: &tenant, agent, key, tool }, names).await
+    engine.inspect(&Call { rules, tenant: &tenant, agent, key, tool }, names).await
 }
 
 /// The ids of a caller in this process.

@@ -60,7 +60,7 @@ impl CountedAs<'_> {
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// What is asked for, as far as limits differ by it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Asked {
     Tool(ToolIndex),
     /// A tool call that names no tool the caller has.
@@ -88,7 +88,7 @@ pub(crate) struct Applied {
 }
 
 /// The numbers of one source.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Limits {
     Rates(Vec<RateLimit>),
     Cap(Concurrency),

@@ -1,7 +1,6 @@
 //! What belongs to a tenant, on tabs of its page: keys, usage, audit.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -46,12 +45,8 @@ pub(crate) async fn keys(
     let reference = TenantRef::Id(tenant.id);
     let request = page_request(query.after.as_deref())?;
     let keys = panel.control.keys().list(&visitor.actor, &reference, None, &request).await?;
-    let mut names = BTreeMap::new();
-    for key in &keys.items {
-        if let Entry::Vacant(name) = names.entry(key.agent_id) {
-            name.insert(panel.control.agents().get(&visitor.actor, &reference, &key.agent_id.into()).await?.name);
-        }
-    }
+    let owners: Vec<_> = keys.items.iter().map(|key| key.agent_id).collect();
+    let names = panel.control.agents().names(&visitor.actor, &reference, &owners).await?;
     let next = next_link(&format!("/admin/tenants/{}/keys", tenant.slug), &[], keys.next.as_ref());
     show(&KeysTab { p: visitor.page("tenants"), tab: "keys", tenant, keys: keys.items, names, next })
 }

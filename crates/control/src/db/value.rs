@@ -6,6 +6,7 @@ use sqlx::query::{Query, QueryAs};
 use sqlx::{Database, Encode, FromRow, Type};
 
 /// A bound value. Columns have three types, so there are three kinds.
+#[derive(Clone)]
 pub(crate) enum Arg<'a> {
     Text(Option<Cow<'a, str>>),
     Int(Option<i64>),
@@ -67,6 +68,16 @@ impl From<bool> for Arg<'_> {
 }
 
 /// The values of `$1`, `$2` and so on.
+/// `$3, $4, $5`: places for so many values, from the one of this number on.
+pub(crate) fn places(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+/// So many of these, the last one again and again: a statement has a fixed number of places.
+pub(crate) fn filled_up<T: Copy>(some: &[T], count: usize) -> impl Iterator<Item = T> {
+    some.iter().chain(some.last().into_iter().cycle()).copied().take(count)
+}
+
 macro_rules! args {
     ($($value:expr),* $(,)?) => { &[$($crate::db::Arg::from($value)),*] };
 }

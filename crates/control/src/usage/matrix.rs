@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::actor::{Actor, Role};
-use crate::db::args;
+use crate::db::{Arg, args};
 use crate::error::ControlError;
 use crate::ids::{AgentId, TenantId};
 use crate::page::{Page, PageRequest};
@@ -112,15 +112,21 @@ static COLUMNS: PerGrain = LazyLock::new(|| {
 });
 
 /// A page of agents by refusals, with what each called. `$3` to `$5` are where the page before it ended, `$6` is how
-/// many agents there are on one, `$7` the tool, `$8` the tenant.
-fn page(grain: Grain, of_tenant: &str) -> String {
+/// many agents there are on one, `$7` the tenant, `$8` the tool, if only one is asked about: its refusals are among the
+/// rows of usage, those of all tools are added up already.
+fn page(grain: Grain, of_tenant: bool, of_tool: bool) -> String {
     let grain = grain.word();
+    let tenant = if of_tenant { "tenant_id = $7" } else { "CAST($7 AS TEXT) = '*'" };
+    let (from, and_tool) = match of_tool {
+        true => ("usage", "AND tool = $8 AND throttled > 0"),
+        false => ("usage_refused", ""),
+    };
+    let and_tool_of_cell = if of_tool { "AND u.tool = $8" } else { "" };
     format!(
         "WITH top AS (
              SELECT tenant_id, agent_id, CAST(SUM(throttled) AS BIGINT) AS refused
-             FROM usage_{grain}
-             WHERE bucket >= $1 AND bucket < $2 AND throttled > 0 AND {of_tenant}
-               AND (CAST($7 AS TEXT) IS NULL OR tool = $7)
+             FROM {from}_{grain}
+             WHERE bucket >= $1 AND bucket < $2 AND {tenant} {and_tool}
              GROUP BY tenant_id, agent_id
              HAVING CAST(SUM(throttled) AS BIGINT) < $3
                  OR (CAST(SUM(throttled) AS BIGINT) = $3 AND (tenant_id, agent_id) > ($4, $5))
@@ -131,7 +137,7 @@ fn page(grain: Grain, of_tenant: &str) -> String {
                     CAST(SUM(u.throttled) AS BIGINT) AS refusals, CAST(SUM(u.calls) AS BIGINT) AS calls
              FROM top
              JOIN usage_{grain} u ON u.tenant_id = top.tenant_id AND u.agent_id = top.agent_id
-              AND u.bucket >= $1 AND u.bucket < $2 AND (CAST($7 AS TEXT) IS NULL OR u.tool = $7)
+              AND u.bucket >= $1 AND u.bucket < $2 {and_tool_of_cell}
              GROUP BY top.refused, top.tenant_id, top.agent_id, u.tool
          )
          SELECT c.refused, c.tenant_id, t.slug AS tenant_slug, c.agent_id, a.name AS agent_name, c.tool, c.refusals,
@@ -142,8 +148,10 @@ fn page(grain: Grain, of_tenant: &str) -> String {
     )
 }
 
-static PAGE: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, "CAST($8 AS TEXT) = '*'")));
-static PAGE_OF_TENANT: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, "tenant_id = $8")));
+static PAGE: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, false, false)));
+static PAGE_OF_TENANT: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, true, false)));
+static PAGE_OF_TOOL: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, false, true)));
+static PAGE_OF_TENANT_AND_TOOL: PerGrain = LazyLock::new(|| Grain::ALL.map(|grain| page(grain, true, true)));
 
 #[derive(sqlx::FromRow)]
 struct ColumnRow {
@@ -213,9 +221,15 @@ impl Usage<'_> {
         let more_tools = tools.len().saturating_sub(query.columns);
         tools.truncate(query.columns);
 
-        let statement = if tenant == EVERYBODY { &PAGE[grain] } else { &PAGE_OF_TENANT[grain] };
-        let values = args![from, to, refused, &after_tenant, &after_agent, request.rows(), tool, &tenant];
-        let cells: Vec<CellRow> = tx.all(statement, values).await?;
+        let statements = match (tenant == EVERYBODY, tool) {
+            (true, None) => &PAGE,
+            (false, None) => &PAGE_OF_TENANT,
+            (true, Some(_)) => &PAGE_OF_TOOL,
+            (false, Some(_)) => &PAGE_OF_TENANT_AND_TOOL,
+        };
+        let mut values = args![from, to, refused, &after_tenant, &after_agent, request.rows(), &tenant].to_vec();
+        values.extend(tool.map(Arg::from));
+        let cells: Vec<CellRow> = tx.all(&statements[grain], &values).await?;
         let key = |agent: &AgentCells| vec![agent.refused.to_string(), agent.tenant.clone(), agent.agent.clone()];
         let page = Page::new(by_agent(cells), request, key);
         let rows = page.items.into_iter().map(|agent| {

@@ -226,47 +226,4 @@ impl Usage<'_> {
         let named = |tool: String| Some(tool).filter(|tool| !tool.is_empty());
         Ok(rows.into_iter().map(|row| ToolUsage { tool: named(row.tool), counts: row.counts }).collect())
     }
-
-    /// The calls of some agents of a tenant (those of one page of a list), by agent. One that has not called, and one
-    /// that is not the tenant's, has none.
-    ///
-    /// # Errors
-    /// `NotFound` for the tenant.
-    pub async fn of_agents(
-        self,
-        actor: &Actor,
-        tenant: &TenantRef,
-        agents: &[AgentId],
-        range: UsageRange,
-    ) -> Result<BTreeMap<AgentId, Counts>, ControlError> {
-        actor.require(Role::Viewer)?;
-        let mut tx = self.control.read().await?;
-        let tenant = tenants::visible(&mut tx, actor, tenant).await?.id;
-        let mut found = BTreeMap::new();
-        for agent in agents {
-            let scope = Resolved { tenant: tenant.into(), agent: Some(*agent), tool: None };
-            found.insert(*agent, scope.total(&mut tx, range).await?);
-        }
-        Ok(found)
-    }
-
-    /// The calls of some tenants (those of one page of a list), by tenant. What the actor does not see is left out.
-    ///
-    /// # Errors
-    /// `Database`.
-    pub async fn of_tenants(
-        self,
-        actor: &Actor,
-        tenants: &[TenantId],
-        range: UsageRange,
-    ) -> Result<BTreeMap<TenantId, Counts>, ControlError> {
-        actor.require(Role::Viewer)?;
-        let mut tx = self.control.read().await?;
-        let mut found = BTreeMap::new();
-        for tenant in tenants.iter().filter(|tenant| actor.sees(**tenant)) {
-            let scope = Resolved { tenant: (*tenant).into(), agent: None, tool: None };
-            found.insert(*tenant, scope.total(&mut tx, range).await?);
-        }
-        Ok(found)
-    }
 }

@@ -39,19 +39,13 @@ pub struct Runaway {
     pub at: i64,
 }
 
-const RUNAWAYS: &str = "WITH minutes AS (
-         SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT) AS refusals,
-                CAST(SUM(ignored_waits) AS BIGINT) AS ignored
-         FROM usage_minute
-         WHERE bucket >= $1 AND throttled > 0 AND (CAST($4 AS TEXT) IS NULL OR tenant_id = $4) AND agent_id > ''
-         GROUP BY tenant_id, agent_id, bucket
-         HAVING CAST(SUM(throttled) AS BIGINT) >= $2 OR CAST(SUM(ignored_waits) AS BIGINT) >= $3
-     )
-     SELECT m.tenant_id, t.slug, m.agent_id, a.name, CAST(MAX(m.refusals) AS BIGINT) AS refusals,
-            CAST(MAX(m.ignored) AS BIGINT) AS ignored, CAST(MAX(m.bucket) AS BIGINT) AS at
-     FROM minutes m
+const RUNAWAYS: &str = "SELECT m.tenant_id, t.slug, m.agent_id, a.name, CAST(MAX(m.throttled) AS BIGINT) AS refusals,
+            CAST(MAX(m.ignored_waits) AS BIGINT) AS ignored, CAST(MAX(m.bucket) AS BIGINT) AS at
+     FROM usage_refused_minute m
      JOIN agents a ON a.id = m.agent_id
      JOIN tenants t ON t.id = a.tenant_id
+     WHERE m.bucket >= $1 AND (m.throttled >= $2 OR m.ignored_waits >= $3)
+       AND (CAST($4 AS TEXT) IS NULL OR m.tenant_id = $4) AND m.agent_id > ''
      GROUP BY m.tenant_id, t.slug, m.agent_id, a.name";
 
 /// Who counts as one now: what happened in these minutes, the present one included.

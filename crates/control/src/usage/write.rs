@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::actor::{Actor, Role};
-use crate::db::{Arg, Transaction, args};
+use crate::db::{Arg, Transaction, args, places};
 use crate::error::ControlError;
 use crate::ids::{AgentId, TenantId};
 use crate::usage::counts::Counts;
@@ -58,13 +58,16 @@ const CLAIM: &str = "INSERT INTO usage_writers (id, seq, at) VALUES ($1, $2, $3)
 const SEE: &str = "UPDATE agents SET last_seen_at = $3
      WHERE tenant_id = $1 AND id = $2 AND COALESCE(last_seen_at, 0) < $3";
 
-const FORGET: [&str; 6] = [
+const FORGET: [&str; 9] = [
     "DELETE FROM usage_minute WHERE bucket < $1",
     "DELETE FROM usage_hour WHERE bucket < $1",
     "DELETE FROM usage_day WHERE bucket < $1",
     "DELETE FROM usage_sum_minute WHERE bucket < $1",
     "DELETE FROM usage_sum_hour WHERE bucket < $1",
     "DELETE FROM usage_sum_day WHERE bucket < $1",
+    "DELETE FROM usage_refused_minute WHERE bucket < $1",
+    "DELETE FROM usage_refused_hour WHERE bucket < $1",
+    "DELETE FROM usage_refused_day WHERE bucket < $1",
 ];
 
 const FORGET_WRITERS: &str = "DELETE FROM usage_writers WHERE at < $1";
@@ -77,25 +80,25 @@ const SIZES: [usize; 4] = [128, 32, 8, 1];
 
 /// For each grain and size: into the rows of agents.
 static ADD: LazyLock<[[String; 4]; 3]> =
-    LazyLock::new(|| upserts("usage", &["tenant_id", "agent_id", "bucket", "tool"]));
+    LazyLock::new(|| upserts("usage", &["tenant_id", "agent_id", "bucket", "tool"], Counts::COLUMNS));
 
 /// For each grain and size: into the sums.
-static ADD_SUMS: LazyLock<[[String; 4]; 3]> = LazyLock::new(|| upserts("usage_sum", &["tenant_id", "bucket", "tool"]));
+static ADD_SUMS: LazyLock<[[String; 4]; 3]> =
+    LazyLock::new(|| upserts("usage_sum", &["tenant_id", "bucket", "tool"], Counts::COLUMNS));
 
-fn upserts(table: &str, key: &[&str]) -> [[String; 4]; 3] {
-    Grain::ALL.map(|grain| SIZES.map(|rows| upsert(&format!("{table}_{}", grain.word()), key, rows)))
+/// For each grain and size: into what agents were refused.
+static ADD_REFUSED: LazyLock<[[String; 4]; 3]> =
+    LazyLock::new(|| upserts("usage_refused", &["tenant_id", "agent_id", "bucket"], &["throttled", "ignored_waits"]));
+
+fn upserts(table: &str, key: &[&str], counters: &[&str]) -> [[String; 4]; 3] {
+    Grain::ALL.map(|grain| SIZES.map(|rows| upsert(&format!("{table}_{}", grain.word()), key, counters, rows)))
 }
 
-fn upsert(table: &str, key: &[&str], rows: usize) -> String {
-    let columns = [key, Counts::COLUMNS].concat();
-    let row = |number: usize| {
-        let first = number * columns.len() + 1;
-        let values: Vec<_> = (first..first + columns.len()).map(|parameter| format!("${parameter}")).collect();
-        format!("({})", values.join(", "))
-    };
+fn upsert(table: &str, key: &[&str], counters: &[&str], rows: usize) -> String {
+    let columns = [key, counters].concat();
+    let row = |number: usize| format!("({})", places(number * columns.len() + 1, columns.len()));
     let rows: Vec<_> = (0..rows).map(row).collect();
-    let adds: Vec<_> =
-        Counts::COLUMNS.iter().map(|name| format!("{name} = {table}.{name} + excluded.{name}")).collect();
+    let adds: Vec<_> = counters.iter().map(|name| format!("{name} = {table}.{name} + excluded.{name}")).collect();
     format!(
         "INSERT INTO {table} ({}) VALUES {} ON CONFLICT ({}) DO UPDATE SET {}",
         columns.join(", "),
@@ -105,8 +108,9 @@ fn upsert(table: &str, key: &[&str], rows: usize) -> String {
     )
 }
 
-/// Tenant, agent (none in the sums), bucket and tool, in the order in which rows are locked.
-type RowKey = (String, Option<String>, i64, String);
+/// Tenant, agent (none in the sums), bucket and tool (none in what agents were refused), in the order in which rows are
+/// locked.
+type RowKey = (String, Option<String>, i64, Option<String>);
 
 impl Usage<'_> {
     /// Adds what a process has counted, all of it or nothing; `false` when this batch of it
@@ -124,18 +128,25 @@ impl Usage<'_> {
             return Ok(false);
         }
         for grain in Grain::ALL {
-            let (mut rows, mut sums) = (BTreeMap::<RowKey, Counts>::new(), BTreeMap::<RowKey, Counts>::new());
+            let [mut rows, mut sums, mut refused] = [const { BTreeMap::<RowKey, Counts>::new() }; 3];
             for row in &batch.rows {
                 let tenant = row.tenant.map(String::from).unwrap_or_default();
                 let agent = row.agent.map(String::from).unwrap_or_default();
                 let bucket = grain.bucket_of(row.at);
-                let tool = row.tool.clone().unwrap_or_default();
+                let tool = Some(row.tool.clone().unwrap_or_default());
                 sums.entry((EVERYBODY.to_owned(), None, bucket, tool.clone())).or_default().add(&row.counts);
                 sums.entry((tenant.clone(), None, bucket, tool.clone())).or_default().add(&row.counts);
+                if row.counts.throttled > 0 {
+                    let key = (tenant.clone(), Some(agent.clone()), bucket, None);
+                    refused.entry(key).or_default().add(&row.counts);
+                }
                 rows.entry((tenant, Some(agent), bucket, tool)).or_default().add(&row.counts);
             }
-            add(&mut tx, &ADD[grain.index()], rows).await?;
-            add(&mut tx, &ADD_SUMS[grain.index()], sums).await?;
+            let all = |counts: &Counts| counts.values().collect();
+            add(&mut tx, &ADD[grain.index()], rows, all).await?;
+            add(&mut tx, &ADD_SUMS[grain.index()], sums, all).await?;
+            let of_refusals = |counts: &Counts| vec![counts.throttled, counts.ignored_waits];
+            add(&mut tx, &ADD_REFUSED[grain.index()], refused, of_refusals).await?;
         }
         let mut seen = batch.seen.clone();
         seen.sort_unstable();
@@ -172,6 +183,7 @@ async fn add(
     tx: &mut Transaction,
     statements: &'static [String; 4],
     rows: BTreeMap<RowKey, Counts>,
+    counters: impl Fn(&Counts) -> Vec<i64>,
 ) -> Result<(), ControlError> {
     let rows: Vec<_> = rows.into_iter().collect();
     let mut rest = rows.as_slice();
@@ -185,8 +197,8 @@ async fn add(
             values.push(tenant.into());
             values.extend(agent.as_deref().map(Arg::from));
             values.push((*bucket).into());
-            values.push(tool.into());
-            values.extend(counts.values().map(Arg::from));
+            values.extend(tool.as_deref().map(Arg::from));
+            values.extend(counters(counts).into_iter().map(Arg::from));
         }
         tx.execute(statement, &values).await?;
         rest = after;

@@ -138,4 +138,25 @@ on_both! {
         assert_eq!(found(AuditFilter { from: Some(START + 1), ..none() }).await, ["agent.create", "tenant.rename"]);
         assert_eq!(found(AuditFilter { to: Some(START + 1), tenant: Some(acme.into()), ..none() }).await, ["tenant.create"]);
     }
+
+    async fn a_search_for_what_is_rare_looks_at_a_part_of_the_log_and_goes_on(store: &Store) {
+        let acme = store.tenant("acme").await.id;
+        store.sql(&format!(
+            "INSERT INTO audit_log (seq, id, at, actor, action, target, tenant_id, before, after, previous_hash, hash)
+             WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < 45000)
+             SELECT n, 'aud_' || n, {START}, 'user:olga', 'limit.set', 'limit', '{acme}', NULL, NULL, '', '' || n FROM numbers",
+        )).await.unwrap();
+        for tenant in [None, Some(acme.into())] {
+            let filter = AuditFilter { action: Some("tenant.create".to_owned()), tenant, ..AuditFilter::default() };
+            let (mut request, mut found, mut pages) = (PageRequest::default(), Vec::new(), 0);
+            loop {
+                let page = store.control.audit().search(&store.root, &filter, &request).await.unwrap();
+                found.extend(page.items.into_iter().map(|entry| entry.seq));
+                pages += 1;
+                let Some(next) = page.next else { break };
+                request.after = Some(next);
+            }
+            assert_eq!((found, pages), (vec![1], 3));
+        }
+    }
 }

@@ -68,6 +68,7 @@ pub(crate) fn use_cases() -> Vec<UseCase> {
         "tenants.assign_plan", Operator, ForbiddenInItsTenant: |c, a, f| c.tenants().assign_plan(a, &f.acme.into(), None);
         "agents.create", Operator, ToItsTenant: |c, a, f| c.agents().create(a, &f.acme.into(), &f.fresh);
         "agents.get", Viewer, ToItsTenant: |c, a, f| c.agents().get(a, &f.acme.into(), &f.agent.id.into());
+        "agents.names", Viewer, ToItsTenant: |c, a, f| c.agents().names(a, &f.acme.into(), &[f.agent.id]);
         "agents.list", Viewer, ToItsTenant: |c, a, f| c.agents().list(a, &f.acme.into(), &PageRequest::default());
         "agents.suspend", Operator, ToItsTenant: |c, a, f| c.agents().suspend(a, &f.acme.into(), &f.agent.id.into());
         "agents.resume", Operator, ToItsTenant: |c, a, f| c.agents().resume(a, &f.acme.into(), &f.agent.id.into());

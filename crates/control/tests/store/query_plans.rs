@@ -25,7 +25,7 @@ use crate::permissions::{Fixture, fixture, use_cases};
 const PARTIAL: [&str; 2] = ["agents_suspended", "limits_with_agent"];
 
 /// The result of a part of a statement, which is small: to walk through it is what it is for.
-const PARTS: [&str; 3] = ["SCAN top", "SCAN m", "SCAN c"];
+const PARTS: [&str; 3] = ["SCAN top", "SCAN c", "SCAN looked_at"];
 
 thread_local! {
     /// The statements that this thread, and so its test, has run.
@@ -98,10 +98,12 @@ async fn extra(store: &Store, f: &Fixture) {
             usage.series(root, &scope, range).await.unwrap();
             usage.by_tool(root, &scope, range).await.unwrap();
         }
-        let query = MatrixQuery::of(range);
-        usage.throttle_by_tool(root, &query, &page).await.unwrap();
-        let query = MatrixQuery { tenant: Some(f.acme.into()), ..query };
-        usage.throttle_by_tool(root, &query, &page).await.unwrap();
+        for tool in [None, Some("export".to_owned())] {
+            let query = MatrixQuery { tool, ..MatrixQuery::of(range) };
+            usage.throttle_by_tool(root, &query, &page).await.unwrap();
+            let query = MatrixQuery { tenant: Some(f.acme.into()), ..query };
+            usage.throttle_by_tool(root, &query, &page).await.unwrap();
+        }
     }
     let token = control.setup().offer(root).await.unwrap();
     if let Some(token) = token {
@@ -155,7 +157,7 @@ async fn postgres_walks(store: &Store, sql: &str) -> Vec<String> {
     }
     connection.execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
     connection.execute(AssertSqlSafe(format!("PREPARE it AS {sql}"))).await.unwrap();
-    let parameters = (1..=30).rev().find(|n| sql.contains(&format!("${n}"))).unwrap_or(0);
+    let parameters = (1..=60).rev().find(|n| sql.contains(&format!("${n}"))).unwrap_or(0);
     let values = match parameters {
         0 => String::new(),
         n => format!("({})", vec!["NULL"; n].join(", ")),

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use sluicegate_control::{ControlError, ExplainedLimit, Explanation, KeyId, Page, Period, Preview, Question};
+use sluicegate_control::{ExplainedLimit, Explanation, KeyId, Page, Period, Preview, Question};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -15,7 +15,6 @@ use crate::api::listing::{Listing, page};
 use crate::api::payload::{Nothing, Payload, Query};
 use crate::api::problem::Problem;
 use crate::api::who::By;
-use crate::policy::explain::NOT_SERVED_HERE;
 
 pub(super) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -93,20 +92,13 @@ async fn list_effective_limits(
 ) -> Result<Json<Listing<Effective>>, Problem> {
     let page = page(query.cursor.as_deref(), query.limit)?;
     // Said before the first tool is looked at, and where there is none.
-    api.control.agents().get(&actor, &query.tenant.as_str().into(), &query.agent.as_str().into()).await?;
+    let (tenant, agent) = (query.tenant.as_str().into(), query.agent.as_str().into());
+    let agent = api.control.agents().get(&actor, &tenant, &agent).await?;
     let tools = api.control.tools().list(&actor, &page).await?;
-    let mut effective = Vec::with_capacity(tools.items.len());
-    for tool in tools.items {
-        let (tenant, agent, tool) = (query.tenant.clone(), query.agent.clone(), tool.definition.name);
-        let question = Question { tenant, agent, tool: tool.clone(), key: query.key };
-        match api.live.explain(&actor, question).await {
-            Ok(explanation) => effective.push(Effective { tool, limits: explanation.limits }),
-            // Another server's, or one that was taken out of the code.
-            Err(ControlError::NotFound { what: NOT_SERVED_HERE, .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(Json(Page { items: effective, next: tools.next }.into()))
+    let explained = api.live.explain_each(&actor, &agent, query.key, &tools.items).await?;
+    let effective =
+        explained.into_iter().map(|Explanation { question, limits, .. }| Effective { tool: question.tool, limits });
+    Ok(Json(Page { items: effective.collect(), next: tools.next }.into()))
 }
 
 /// A limit that somebody thinks about.

@@ -118,7 +118,8 @@ pub(crate) async fn everything(
     mut tell: impl FnMut(&Measured),
 ) -> Vec<Measured> {
     let base = format!("http://{}", server.address());
-    let visitor = Visitor::sign_in(server.control(), &base, "olga", Role::Owner, None).await;
+    let visitor =
+        Visitor::sign_in(server.control(), &base, &format!("olga-{}", std::process::id()), Role::Owner, None).await;
     let new = NewToken { name: "ci".to_owned(), role: Role::Owner, tenant: None, expires_at: None };
     let minted = server.control().admin_tokens().create(&actor(), new).await.expect("a token");
     let bearer = format!("Bearer {}", minted.token.expose());

@@ -4,7 +4,7 @@
 //! `SLUICEGATE_TEST_POSTGRES` names (1 000 tenants, 50 000 agents, 20 tools, 7 days, more than 10 million rows of usage by
 //! the minute, for which its disk needs 15 GB) and drops it afterwards; with `--sqlite` a tenth of it in a file of its own.
 //! `--most N` makes fewer rows: N of the agent that is called most, in place of 200 000. `--rounds N` is how often each page is
-//! asked for. It fails when a page or list is slower or larger than it may be.
+//! asked for. With `--on URL` it works in a database of yours, which stays: the first run seeds it, every other only asks. It fails when a page or list is slower or larger than it may be.
 
 use std::io::Write as _;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use sluicegate_tests::{Database, TestServer};
 mod ask;
 mod seed;
 
-const USAGE: &str = "usage: scale [--sqlite] [--part N] [--most N] [--rounds N]";
+const USAGE: &str = "usage: scale [--sqlite | --on URL] [--part N] [--most N] [--rounds N]";
 
 /// The most that a page or a list may take, as the median of its rounds, in milliseconds.
 const MOST_MS: f64 = 50.0;
@@ -23,20 +23,22 @@ const MOST_BYTES: usize = 100 * 1024;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut sqlite, mut part, mut most, mut rounds) = (false, None, seed::MOST_ROWS, 9);
+    let (mut sqlite, mut on, mut part, mut most, mut rounds) = (false, None, None, seed::MOST_ROWS, 9);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--sqlite" => sqlite = true,
+            "--on" => on = Some(arguments.next().ok_or(USAGE)?),
             "--part" => part = Some(arguments.next().ok_or(USAGE)?.parse()?),
             "--most" => most = arguments.next().ok_or(USAGE)?.parse()?,
             "--rounds" => rounds = arguments.next().ok_or(USAGE)?.parse()?,
             _ => return Err(USAGE.into()),
         }
     }
-    let database = match sqlite {
-        true => Database::sqlite().await,
-        false => Database::postgres().await.ok_or("SLUICEGATE_TEST_POSTGRES names no database")?,
+    let database = match on {
+        Some(url) => Database::at(&url),
+        None if sqlite => Database::sqlite().await,
+        None => Database::postgres().await.ok_or("SLUICEGATE_TEST_POSTGRES names no database")?,
     };
     // The schema comes from a server that has started once.
     TestServer::start(&database).await.stop().await;

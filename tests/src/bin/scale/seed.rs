@@ -107,22 +107,33 @@ fn rows_of(agent: u32, part: u32, most: f64) -> u32 {
     (most / f64::from(part * (agent + 1)).powf(SLOPE)) as u32
 }
 
-/// Makes it; `part` is what everything is divided by, `most` the rows of the agent that is called most.
+/// Makes it, unless that was done before; `part` is what everything is divided by, `most` the rows of the agent that is called most.
 pub(crate) async fn seed(database: &Database, part: u32, most: f64) -> Result<Seeded, sqlx::Error> {
     let (tenants, agents) = (TENANTS / part, AGENTS / part);
     let mut connection = Connection::open(database).await?;
+    if connection.number("SELECT COUNT(*) FROM agents".to_owned()).await? == 0 {
+        make(&mut connection, (tenants, agents, part), most).await?;
+    }
+    let minutes = connection.number("SELECT COUNT(*) FROM usage_minute".to_owned()).await?;
+    Ok(Seeded { tenants, agents, minutes, agent: id("agt", 0), key: id("key", 0) })
+}
+
+async fn make(
+    connection: &mut Connection,
+    (tenants, agents, part): (u32, u32, u32),
+    most: f64,
+) -> Result<(), sqlx::Error> {
     let postgres = matches!(connection, Connection::Postgres(_));
     connection
         .run(if postgres { "SET synchronous_commit = off".into() } else { "PRAGMA synchronous = OFF".into() })
         .await?;
     connection.run("BEGIN".to_owned()).await?;
-    policy(&mut connection, tenants, agents).await?;
-    history(&mut connection, tenants, part).await?;
+    policy(connection, tenants, agents).await?;
+    history(connection, tenants, part).await?;
     connection.run("COMMIT".to_owned()).await?;
-    usage(&mut connection, postgres, (tenants, agents, part), most).await?;
-    connection.run("ANALYZE".to_owned()).await?;
-    let minutes = connection.number("SELECT COUNT(*) FROM usage_minute".to_owned()).await?;
-    Ok(Seeded { tenants, agents, minutes, agent: id("agt", 0), key: id("key", 0) })
+    usage(connection, postgres, (tenants, agents, part), most).await?;
+    // As a database that was written over a week is kept by itself.
+    connection.run(if postgres { "VACUUM ANALYZE".into() } else { "ANALYZE".into() }).await
 }
 
 async fn policy(connection: &mut Connection, tenants: u32, agents: u32) -> Result<(), sqlx::Error> {
@@ -248,7 +259,7 @@ async fn usage(
     let mut indexes = Vec::new();
     if postgres {
         // The rows of a schema that is dropped afterwards need no log, and indexes are made faster at the end.
-        for table in ["usage_", "usage_sum_"]
+        for table in ["usage_", "usage_sum_", "usage_refused_"]
             .iter()
             .flat_map(|table| ["minute", "hour", "day"].map(|grain| format!("{table}{grain}")))
         {
@@ -302,6 +313,13 @@ async fn usage(
             .await?;
     }
     for grain in ["minute", "hour", "day"] {
+        connection
+            .run(format!(
+                "INSERT INTO usage_refused_{grain} (tenant_id, agent_id, bucket, throttled, ignored_waits)
+                 SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT), CAST(SUM(ignored_waits) AS BIGINT)
+                 FROM usage_{grain} WHERE throttled > 0 GROUP BY tenant_id, agent_id, bucket"
+            ))
+            .await?;
         for (from, whose) in [("usage_", "tenant_id"), ("usage_sum_", "'*'")] {
             connection
                 .run(format!(
