@@ -148,6 +148,7 @@ async fn thousands_of_idle_and_hundreds_of_slow_connections_take_little_and_keep
         ("HEADER_TIMEOUT", "10min"),
         ("LIMIT_AGENT", "1000000/min"),
         ("LIMIT_TENANT", "1000000/min"),
+        ("LIMIT__ECHO", "1000000/min"),
     ];
     let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
     let server = ServerProcess::start(testbed, &database, database.folder(), &settings).await;

@@ -46,7 +46,7 @@ async fn ask(client: Client, per_second: f64, start: Instant, over: Instant) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_that_asks_ten_times_as_much_leaves_another_its_share_of_a_ceiling_over_two_servers() {
-    let boundless = ["LIMIT_TENANT", "LIMIT_AGENT", "LIMIT_TOOL"].map(|name| (name, "1000000/s"));
+    let boundless = ["LIMIT_TENANT", "LIMIT_AGENT", "LIMIT__ECHO"].map(|name| (name, "1000000/s"));
     let own = [("LIMIT_SERVER", CEILING), ("AGENT_CONCURRENCY", "500"), ("REDIS_TIMEOUT", "5s")];
     let Some(fleet) = Fleet::start(2, &[&boundless[..], &own].concat()).await else { return };
     let seconds = length().max(Duration::from_secs(10));

@@ -185,9 +185,9 @@ impl fmt::Display for Report {
         writeln!(f, "  served   {served:>6}  what its own limits let through")?;
         writeln!(f, "  refused  {refused:>6}  and {ignored_waits} calls were sent before the wait was over")?;
         if let Some(record) = &self.record {
-            let named = |(agent, refusals): (&String, &i64)| format!("{agent} ({refusals} refusals)");
+            let named = |(agent, refusals): (&String, &i64)| format!("{agent}, for {refusals} refusals so far");
             let events: Vec<_> = record.throttled.iter().map(named).collect();
-            let events = if events.is_empty() { "nobody".to_owned() } else { events.join(", ") };
+            let events = if events.is_empty() { "nobody".to_owned() } else { events.join("; ") };
             writeln!(f, "  The server's events name {events}.")?;
             if !record.runaways.is_empty() {
                 writeln!(f, "  It counts as a runaway: {}.", record.runaways.join(", "))?;
