@@ -23,11 +23,12 @@ struct Known {
     tenant: Option<String>,
     agent: String,
     key: Option<String>,
+    client: Option<String>,
 }
 
 impl Caller {
-    pub(crate) fn new(tenant: Option<String>, agent: String, key: Option<String>) -> Self {
-        Self(Arc::new(Known { tenant, agent, key }))
+    pub(crate) fn new(tenant: Option<String>, agent: String, key: Option<String>, client: Option<String>) -> Self {
+        Self(Arc::new(Known { tenant, agent, key, client }))
     }
 
     /// The slug of the caller's tenant; `None` when the server identifies nobody (`auth = "none"`).
@@ -42,10 +43,16 @@ impl Caller {
         &self.0.agent
     }
 
-    /// The id of the API key that was presented.
+    /// The id of the API key that was presented; `None` when it was a token.
     #[must_use]
     pub fn key_id(&self) -> Option<&str> {
         self.0.key.as_deref()
+    }
+
+    /// The program that the agent uses, as its token says (`client_id` or `azp`). Many agents may share one.
+    #[must_use]
+    pub fn client_id(&self) -> Option<&str> {
+        self.0.client.as_deref()
     }
 }
 

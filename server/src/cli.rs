@@ -27,6 +27,7 @@ mod output;
 mod plan;
 mod policy;
 mod serve;
+mod simulate;
 mod targets;
 mod tenant;
 
@@ -88,6 +89,8 @@ enum Command {
     Export(policy::Export),
     /// Bring the policy to what a document says.
     Import(policy::Import),
+    /// Rehearse a runaway agent against the running server.
+    Simulate(simulate::Simulate),
     /// Print the OpenAPI document of the admin API.
     Openapi,
     /// Print what a shell needs to complete these commands.
@@ -170,6 +173,7 @@ fn execute(server: Server, arguments: Arguments) -> anyhow::Result<()> {
                     Command::Audit(audit) => audit.run(&desk).await,
                     Command::Export(export) => export.run(&desk).await,
                     Command::Import(import) => import.run(&desk).await,
+                    Command::Simulate(simulate) => simulate.run(&desk).await,
                     Command::Serve(_)
                     | Command::Check(_)
                     | Command::Migrate(_)

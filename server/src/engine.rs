@@ -5,6 +5,7 @@
 //! [`verdict`]). The limiter follows along at this instance's [share](share) of every limit, so that it can take over when
 //! Redis cannot be asked ([`shared`], [`supervisor`]).
 
+mod ceiling;
 mod leases;
 mod link;
 mod question;
@@ -123,6 +124,10 @@ impl Upkeep {
     /// Goes on until `shutdown` is cancelled, and gives back then what is held.
     pub(crate) async fn work(self, shutdown: CancellationToken) {
         let Self { supervisor, shared } = self;
-        tokio::join!(supervisor.work(shutdown.clone()), leases::work(shared, shutdown));
+        tokio::join!(
+            supervisor.work(shutdown.clone()),
+            ceiling::work(Arc::clone(&shared), shutdown.clone()),
+            leases::work(shared, shutdown)
+        );
     }
 }

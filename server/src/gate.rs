@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
 use hyper::body::Incoming;
 use sluicegate_mcp::{Envelope, HttpEndpoint};
@@ -27,6 +28,7 @@ pub(crate) mod proxies;
 pub(crate) mod request_id;
 pub(crate) mod respond;
 pub(crate) mod stdio;
+pub(crate) mod strangers;
 pub(crate) mod streams;
 mod ticket;
 
@@ -36,6 +38,7 @@ use edge::Edge;
 use proxies::Proxies;
 use request_id::new_request_id;
 use respond::HeldBody;
+use strangers::Strangers;
 use streams::Streams;
 
 /// Everything that a request passes through. One per server.
@@ -48,6 +51,7 @@ pub(crate) struct Gate {
     pub(crate) wording: Wording,
     pub(crate) meter: Arc<Meter>,
     pub(crate) streams: Arc<Streams>,
+    pub(crate) strangers: Arc<Strangers>,
     pub(crate) draining: CancellationToken,
 }
 
@@ -56,7 +60,7 @@ impl Gate {
     pub(crate) async fn serve(&self, request: Request<Incoming>, via: Via) -> Response<HeldBody> {
         let (mut parts, body) = request.into_parts();
         let trip = Trip::start(&parts.headers, via, &self.proxies);
-        let arrived = match self.arrive(&mut parts, body, via).await {
+        let arrived = match self.arrive(&mut parts, body, &trip, via).await {
             Ok(arrived) => arrived,
             Err(refusal) => return self.refuse(&refusal, &trip, &mut parts, None),
         };
@@ -68,14 +72,29 @@ impl Gate {
         }
     }
 
+    /// What holds for everything that is served beside MCP, but for what probes ask.
+    pub(crate) fn check_door(&self, parts: &Parts, via: Via) -> Result<(), Refusal> {
+        self.edge.check_connection(via)?;
+        self.edge.check_host(parts).map(drop)
+    }
+
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
-    async fn arrive(&self, parts: &mut Parts, body: Incoming, via: Via) -> Result<Arrived, Refusal> {
+    async fn arrive(&self, parts: &mut Parts, body: Incoming, trip: &Trip, via: Via) -> Result<Arrived, Refusal> {
         self.edge.check_connection(via)?;
         self.edge.check_addressing(parts)?;
-        let principal = self.authenticator.authenticate(&mut parts.headers).await?;
+        let principal = self.identify(&mut parts.headers, trip.client).await?;
         let policy = self.admission.policy_of(&principal);
         let body = self.edge.read_body(body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
+    }
+
+    /// Who calls. Whoever fails takes one of the tries of the address.
+    async fn identify(&self, headers: &mut HeaderMap, client: Option<IpAddr>) -> Result<Arc<Principal>, Refusal> {
+        let identified = self.authenticator.authenticate(headers, client).await;
+        if let Err(Refusal::Unauthenticated(_) | Refusal::InvalidToken(_)) = &identified {
+            self.strangers.failed(client)?;
+        }
+        identified
     }
 
     /// Admission, the work, and its answer. Metering and release are the ticket's, when work and body have ended.
@@ -95,6 +114,11 @@ impl Gate {
         let admitted = self.admission.admit(&arrived.principal, &arrived.policy, asked).await?;
         let fields = admitted.fields();
         let ticket = admitted.into_ticket(trip, arrived, &envelope.attempt, &self.meter, stream);
+        if let Asked::UnknownTool = asked
+            && let Some(scopes) = self.admission.lacking_scopes(&arrived.principal, &arrived.policy, &envelope.kind)
+        {
+            return Err(Refusal::InsufficientScope(scopes.join(" ")));
+        }
         let response = dispatch::dispatch(self, parts, arrived, envelope, &ticket).await?;
         Ok(respond::respond(response, &fields, ticket))
     }
@@ -121,11 +145,12 @@ impl Gate {
     ) -> Response<HeldBody> {
         let who = read.map(|(arrived, _, asked)| (&*arrived.principal, arrived.limits(asked)));
         self.meter.refused(refusal, trip, who);
-        let peer = peer(&parts.headers, read.map(|(_, envelope, _)| envelope));
+        let peer = peer(parts, read.map(|(_, envelope, _)| envelope));
         let style = read.and_then(|(arrived, ..)| arrived.policy.settings.refusal_style);
         let (status, body) = self.wording.render(refusal, peer, style, &trip.request_id);
+        let challenge = self.wording.challenge(refusal, peer.host);
         let mut headers = emptied(parts);
-        refusal.write_fields(&mut headers);
+        refusal.write_fields(&mut headers, challenge);
         if read.is_none() && parts.version <= Version::HTTP_11 {
             // The body was not read, so nothing can follow it on this connection; say so before it closes.
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -183,13 +208,15 @@ fn emptied(parts: &mut Parts) -> HeaderMap {
     headers
 }
 
-/// The peer, as far as its headers and its message tell how to refuse it.
-fn peer<'a>(headers: &'a HeaderMap, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+/// The peer, as far as its head and its message tell how to refuse it.
+fn peer<'a>(parts: &'a Parts, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
+    let text = |name: &HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
     Peer {
         id: envelope.and_then(|envelope| envelope.id),
         version: text(&MCP_PROTOCOL_VERSION).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
         user_agent: text(&header::USER_AGENT).unwrap_or_default(),
+        // HTTP/2 has it in the address.
+        host: text(&header::HOST).or_else(|| parts.uri.authority().map(Authority::as_str)),
         is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
     }
 }

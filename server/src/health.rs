@@ -23,6 +23,9 @@ use crate::telemetry::{Readings, Telemetry};
 /// The text format of Prometheus, version 0.0.4.
 const EXPOSITION: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
+/// What has its own rules of who may ask.
+pub(crate) const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
 /// What proxies say of whom they speak for. A request that has one comes from further away than its connection.
 const PASSED_ON: [HeaderName; 4] =
     [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip")];

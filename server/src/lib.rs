@@ -86,8 +86,10 @@ pub mod prelude;
 mod refusal;
 mod server;
 mod settings;
+mod sightings;
 mod site;
 mod telemetry;
+mod token;
 mod usage;
 mod webhooks;
 

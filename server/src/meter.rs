@@ -1,7 +1,7 @@
 //! One record for every request, whether it was served or refused: counted in [`Usage`], and logged.
 //!
-//! Served calls are logged at DEBUG, refusals at INFO. Every refusal is recorded; its log line is sampled when one agent
-//! floods ([`Flood`]).
+//! Served calls are logged at DEBUG, refusals at INFO; those of strangers at DEBUG, but for addresses that fail too often.
+//! Every refusal is recorded; its log line is sampled when one agent, or strangers together, flood ([`Flood`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,11 +42,13 @@ pub(crate) struct Served<'a> {
 pub(crate) struct Meter {
     usage: Arc<Usage>,
     telemetry: Arc<Telemetry>,
+    /// How often addresses were refused of late because they fail too often, for the log.
+    strangers: Flood,
 }
 
 impl Meter {
     pub(crate) fn new(usage: Arc<Usage>, telemetry: Arc<Telemetry>) -> Self {
-        Self { usage, telemetry }
+        Self { usage, telemetry, strangers: Flood::default() }
     }
 
     /// A request was let in: with which attempt, if that is known. `told` is what the caller says.
@@ -72,6 +74,7 @@ impl Meter {
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
+            client_id = caller.client_id(),
             tool = limits.tool.as_deref(),
             outcome = outcome.map(Outcome::as_str),
             latency_us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX),
@@ -90,7 +93,7 @@ impl Meter {
         self.telemetry.refused(refusal, who.map(|(principal, limits)| (&principal.caller, limits)));
         let Some((principal, limits)) = who else {
             self.usage.refused(&self.usage.series(Who::default(), None), Who::default(), refusal, request_id);
-            tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused");
+            self.stranger_refused(refusal, trip);
             return;
         };
         self.usage.refused(self.series(principal.who, limits), principal.who, refusal, request_id);
@@ -104,6 +107,7 @@ impl Meter {
             target: "sluicegate::call",
             tenant = caller.tenant(),
             agent = caller.agent(),
+            client_id = caller.client_id(),
             tool,
             reason = refusal.reason(),
             scope,
@@ -113,5 +117,23 @@ impl Meter {
             client,
             "refused"
         );
+    }
+
+    /// The log of a refusal of somebody who has not proved who they are.
+    fn stranger_refused(&self, refusal: &Refusal, trip: &Trip) {
+        let (request_id, client) = (&*trip.request_id, trip.client.map(tracing::field::display));
+        let count = matches!(refusal, Refusal::TooManyFailures { .. }).then(|| self.strangers.refused(trip.started));
+        match count.flatten() {
+            None => tracing::debug!(target: "sluicegate::call", request_id, client, ?refusal, "refused"),
+            Some(count) => tracing::info!(
+                target: "sluicegate::call",
+                reason = refusal.reason(),
+                retry_after = refusal.retry_after_seconds(),
+                count,
+                request_id,
+                client,
+                "refused"
+            ),
+        }
     }
 }

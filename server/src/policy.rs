@@ -79,10 +79,14 @@ impl Snapshot {
         !self.disabled_tools.is_empty() && (off(None) || tenant.is_some_and(|tenant| off(Some(tenant))))
     }
 
-    /// Whether what was looked up for a key at a revision may no longer hold: the key has changed, or its tenant is gone.
-    pub(crate) fn outdates(&self, key: KeyId, tenant: TenantId, looked_up: Revision) -> bool {
-        let changed = self.changed_keys.get(&key).is_some_and(|(changed, _)| *changed > looked_up);
-        changed || (self.revision > looked_up && !self.tenants.contains_key(&tenant))
+    /// Whether a key has changed since a revision.
+    pub(crate) fn outdates_key(&self, key: KeyId, looked_up: Revision) -> bool {
+        self.changed_keys.get(&key).is_some_and(|(changed, _)| *changed > looked_up)
+    }
+
+    /// Whether a tenant that was there at a revision is gone.
+    pub(crate) fn outdates(&self, tenant: TenantId, looked_up: Revision) -> bool {
+        self.revision > looked_up && !self.tenants.contains_key(&tenant)
     }
 
     /// The entry in force for a target. A temporary entry lies over the lasting one until it ends.

@@ -17,8 +17,18 @@ pub(crate) mod style;
 /// Why a request is not served.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// No credentials, or none that are good. The text says what is wrong without saying whether a key exists.
+    /// No credentials.
     Unauthenticated(&'static str),
+    /// None that are good. The text says what is wrong without saying whether a key exists.
+    InvalidToken(&'static str),
+    /// Neither, from an address that has failed too often: how long it takes until it may fail again.
+    TooManyFailures { seconds: u64 },
+    /// A good token that speaks for no tenant of this server.
+    NoTenant(&'static str),
+    /// A good token that does not say who calls.
+    NoAgent(&'static str),
+    /// A tool asks for scopes that the token lacks: these, separated by spaces.
+    InsufficientScope(String),
     /// The tenant or the agent is suspended.
     Suspended(&'static str),
     /// The request comes from, or addresses, a place that is not allowed: the text names it.
@@ -43,8 +53,12 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// The words of all refusals that are not by a limit.
-    pub(crate) const REASONS: [&'static str; 10] = [
+    pub(crate) const REASONS: [&'static str; 14] = [
         "unauthenticated",
+        "too_many_failures",
+        "no_tenant",
+        "no_agent",
+        "insufficient_scope",
         "suspended",
         "forbidden",
         "overloaded",
@@ -58,7 +72,7 @@ impl Refusal {
 
     /// Whether the request had been let in, and its end is metered as that of a served one.
     pub(crate) const fn comes_after_admission(&self) -> bool {
-        matches!(self, Self::TooManySessions | Self::TimedOut { .. })
+        matches!(self, Self::TooManySessions | Self::TimedOut { .. } | Self::InsufficientScope(_))
     }
 }
 

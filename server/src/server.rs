@@ -15,6 +15,7 @@ use crate::declared::DeclaredText;
 use crate::health::{self, MetricsFor};
 use crate::settings::Settings;
 use crate::site::Site;
+use crate::token::resource;
 use crate::{api, cli, live, panel};
 
 mod error;
@@ -208,6 +209,10 @@ impl Server {
         let other = health::router(Arc::clone(health), metrics_for);
         let other = other.merge(api::router(house.api(settings)));
         let other = if settings.panel { other.merge(panel::router(&house, settings)) } else { other };
+        let other = match &house.resource {
+            Some(resource) => other.merge(resource::router(Arc::clone(resource))),
+            None => other,
+        };
         let site = Arc::new(Site::new(Arc::clone(&house.gate), other, settings));
         let metrics = match metrics_address {
             Some(address) => Some(listen(address).await?),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{OnOutage, Redis};
+use crate::token::rules::TokenRules;
 use crate::usage::Keep;
 
 pub(crate) mod sources;
@@ -23,6 +25,7 @@ mod values;
 
 pub use sluicegate_control::RefusalStyle;
 use sluicegate_control::Retention;
+use sluicegate_limits::Quota;
 use sources::{Defaults, Origin};
 pub use tool_limits::ToolLimit;
 use tool_limits::VariableLimit;
@@ -78,12 +81,36 @@ settings! {
     data: PathBuf = "./data",
     /// Database: `postgres://…` or `sqlite:PATH`. Without it an embedded SQLite database in the data folder is used.
     database_url: String = "",
-    /// How callers are identified: `keys` (API keys), or `none` (everybody is one anonymous caller; loopback addresses only).
+    /// How callers are identified: `keys` (API keys), `jwt` (tokens of an identity provider), `both`, or `none` (everybody is one anonymous caller; loopback addresses only).
     auth: AuthMode = "keys",
     /// Allow `auth = "none"` on an address that is not loopback.
     auth_none_anywhere: bool = "false",
     /// The environment part of new API keys: `sg_<this>_…`.
     key_environment: String = "live",
+    /// The address that clients use, where it is not the one that requests name: `https://mcp.example.com`, without a path.
+    public_url: String = "",
+    /// Tokens: the issuer that is trusted, as `iss` says it.
+    jwt_issuer: String = "",
+    /// Tokens: what `aud` has to name, one of these, comma-separated; the address of `/mcp` is usual.
+    jwt_audience: String = "",
+    /// Tokens: the algorithms that are accepted, comma-separated, of `RS256`, `ES256`, `EdDSA` and, with `jwt_secret`, `HS256`.
+    jwt_algorithms: String = "RS256",
+    /// Tokens: where the issuer publishes its keys, an https URL. It is read every five minutes, and when a token names an unknown key, at most once a minute.
+    jwt_jwks_url: String = "",
+    /// Tokens: instead, a file with the public key in PEM.
+    jwt_public_key: String = "",
+    /// Tokens: instead, the secret of 32 or more characters that signs them with `HS256`.
+    jwt_secret: String = "",
+    /// Tokens: by how much clocks may differ when `exp` and `nbf` are looked at.
+    jwt_leeway: Span = "30s",
+    /// Tokens: the claim that holds the tenant's slug.
+    jwt_tenant_claim: String = "tenant_id",
+    /// Tokens: the claims that say which agent calls, comma-separated; of several all are needed. Where there are none it is `client_id`.
+    jwt_agent_claims: String = "sub",
+    /// Tokens: the tools that a scope opens, such as `reports:read=get_* list_reports, admin=*`. Empty: scopes open only what tools ask them for.
+    jwt_scope_tools: String = "",
+    /// Failures of authentication that one address may have (an IPv6 network of 64 bits counts as one); above it they are answered 429. Good credentials are served whatever their address has sent. Empty: as many as it likes.
+    failed_logins_per_address: String = "60/min",
     /// Host names that requests may address, comma-separated. Empty: only loopback names on a loopback address, any name elsewhere.
     allowed_hosts: String = "",
     /// Proxies whose `Forwarded` and `X-Forwarded-For` are believed, comma-separated addresses and networks (`10.0.0.0/8, ::1`). Empty: nobody's, the address of the connection is the client's.
@@ -124,6 +151,8 @@ settings! {
     state_key: String = "",
     /// Limit over all calls of this server. Empty: none.
     limit_server: String = "",
+    /// When tenants ask for more than the limit over all calls has, hand it out in weighted max-min shares, instead of to whoever comes first (docs/fair-share.md).
+    fair_share: bool = "true",
     /// Limit of a tenant without one of its own or of a plan.
     limit_tenant: String = "600/min",
     /// Limit of an agent without one of its own or of a plan.
@@ -241,6 +270,9 @@ impl Settings {
         self.metrics_address()?;
         self.proxies()?;
         self.redis()?;
+        TokenRules::new(self)?;
+        self.check_public_url()?;
+        self.failures_per_address()?;
         if (1..MIN_STATE_KEY).contains(&self.state_key.len()) {
             return Err(SettingsError(format!("state_key: it is shorter than {MIN_STATE_KEY} characters")));
         }
@@ -313,6 +345,37 @@ impl Settings {
         })
     }
 
+    fn check_public_url(&self) -> Result<(), SettingsError> {
+        let text = self.public_url.as_str();
+        let url = text.parse::<http::Uri>().ok();
+        let good = url.is_some_and(|url| {
+            matches!(url.scheme_str(), Some("https" | "http")) && url.path() == "/" && url.query().is_none()
+        });
+        if good || text.is_empty() {
+            return Ok(());
+        }
+        Err(SettingsError(format!("public_url: `{text}` is not like https://mcp.example.com, without a path")))
+    }
+
+    /// `failed_logins_per_address`, as governor counts.
+    pub(crate) fn failures_per_address(&self) -> Result<Option<governor::Quota>, SettingsError> {
+        let text = self.failed_logins_per_address.as_str();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |why: &dyn std::fmt::Display| SettingsError(format!("failed_logins_per_address: `{text}`: {why}"));
+        let quota: Quota = text.parse().map_err(|error| wrong(&error))?;
+        let count = u32::try_from(quota.count()).ok().and_then(NonZeroU32::new).ok_or_else(|| wrong(&"too many"))?;
+        let quota = governor::Quota::with_period(quota.window() / count.get());
+        Ok(Some(quota.ok_or_else(|| wrong(&"the window is too short"))?.allow_burst(count)))
+    }
+
+    /// The address that clients use, without the path.
+    pub(crate) fn public_url(&self) -> Option<String> {
+        let url = self.public_url.trim_end_matches('/');
+        (!url.is_empty()).then(|| url.to_owned())
+    }
+
     /// The host names of `allowed_hosts`.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         list(&self.allowed_hosts)
@@ -368,12 +431,12 @@ impl Settings {
 /// A value as people may see it: of what opens something, only whether it is set.
 fn shown(name: &str, value: String) -> String {
     let value = value.trim_matches('"').to_owned();
-    let holds_a_secret = matches!(name, "state_key" | "database_url" | "redis_url");
+    let holds_a_secret = matches!(name, "state_key" | "database_url" | "redis_url" | "jwt_secret");
     if holds_a_secret && !value.is_empty() { "(set)".to_owned() } else { value }
 }
 
 /// The items of a comma-separated list.
-fn list(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 

@@ -19,6 +19,8 @@ use tower_http::cors::{AllowHeaders, CorsLayer};
 use crate::accept::Via;
 use crate::gate::Gate;
 use crate::gate::respond::HeldBody;
+use crate::health;
+use crate::refusal;
 use crate::refusal::fields::{RATELIMIT, RATELIMIT_POLICY};
 use crate::refusal::http::X_REQUEST_ID;
 use crate::settings::Settings;
@@ -57,7 +59,7 @@ impl Site {
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.
     pub(crate) async fn answer(&self, request: Request<Incoming>, via: Via) -> Response<SiteBody> {
         let Some(gate) = self.gate.as_ref().filter(|_| request.uri().path() == MCP_PATH) else {
-            return self.route(request, via).await.map(SiteBody::Other);
+            return self.answer_beside(request, via).await.map(SiteBody::Other);
         };
         match &self.for_pages {
             Some(cors) if request.headers().contains_key(header::ORIGIN) => {
@@ -69,9 +71,19 @@ impl Site {
         }
     }
 
+    /// Everything but MCP. Orchestrators ask for the health of a server by whatever address they know.
+    ///
     /// In a box, so that the way of calls is not as wide as all others.
-    fn route(&self, request: Request<Incoming>, via: Via) -> BoxFuture<'_, Response<Body>> {
-        let mut request = request.map(Body::new);
+    fn answer_beside(&self, request: Request<Incoming>, via: Via) -> BoxFuture<'_, Response<Body>> {
+        let (parts, body) = request.into_parts();
+        if let Some(gate) = &self.gate
+            && !health::PATHS.contains(&parts.uri.path())
+            && let Err(refusal) = gate.check_door(&parts, via)
+        {
+            let refused = refusal::http::in_plain_words(&refusal).map(Body::from);
+            return Box::pin(std::future::ready(refused));
+        }
+        let mut request = Request::from_parts(parts, Body::new(body));
         request.extensions_mut().insert(ConnectInfo(via.peer));
         let answered = self.other.clone().oneshot(request);
         Box::pin(async move {

@@ -112,10 +112,12 @@ async fn tenants(browser: &Browser) {
     browser.shows("h1", "Globex & Söhne").await;
     browser.choose("#refusal_style", "http").await;
     browser.fill("#max_body_bytes", "64,000").await;
+    browser.fill("#weight", "3").await;
     browser.fill("#allowed_tools", "echo\nexp*").await;
     browser.press_in("//form[contains(@action, '/settings')]", "Save").await;
     browser.shows(".notice", "Saved.").await;
     assert_eq!(browser.value("#max_body_bytes").await, "64000");
+    assert_eq!(browser.value("#weight").await, "3");
     assert_eq!(browser.value("#allowed_tools").await, "echo\nexp*");
     browser.press("Suspend tenant").await;
     browser.shows(".notice", "is suspended: its calls are refused").await;

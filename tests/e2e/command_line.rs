@@ -1,9 +1,10 @@
 //! The command line as another process, beside a running server.
 
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
-use sluicegate_tests::{Client, Database, TestServer, on_both_databases};
+use sluicegate_tests::{Client, Database, ServerProcess, TestServer, on_both_databases};
 use tokio::process::Command;
 
 /// Runs a command on the database of a test.
@@ -90,6 +91,20 @@ on_both_databases! {
         assert_eq!(client.call("echo", json!({ "text": "x" })).await.status, 401);
         let tenants = json(&database, &["tenant", "list"]).await;
         assert_eq!(tenants[0]["slug"], "initech");
+    }
+
+    async fn a_tenants_weight_is_set_and_listed(database: Database) {
+        ok(&database, &["tenant", "add", "acme"]).await;
+        let weight = async || json(&database, &["tenant", "list"]).await[0]["settings"]["weight"].clone();
+        assert_eq!(weight().await, Value::Null);
+        let said = ok(&database, &["tenant", "weight", "acme", "3"]).await;
+        assert!(said.contains("acme"), "{said}");
+        assert_eq!(weight().await, 3);
+        let table = ok(&database, &["tenant", "list"]).await;
+        assert!(table.contains("WEIGHT"), "{table}");
+        let said = complaint(&database, &["tenant", "weight", "acme", "0"]).await;
+        assert!(said.contains("1 to 1000"), "{said}");
+        assert_eq!(weight().await, 3);
     }
 
     async fn explain_works_without_a_server_too(database: Database) {
@@ -204,4 +219,65 @@ async fn shells_learn_the_commands() {
         let script = ok(&database, &["completions", shell]).await;
         assert!(script.contains("testbed") && script.contains("limit"), "{shell}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rehearsal_names_the_runaway_and_nobody_else_suffers() {
+    let database = Database::sqlite().await;
+    let server = ServerProcess::start(
+        Path::new(env!("CARGO_BIN_EXE_testbed")),
+        &database,
+        database.folder(),
+        &[("LIMIT_AGENT", "60/min"), ("LIMIT_TENANT", "600/min")],
+    )
+    .await;
+    let url = server.endpoint();
+    let rehearse = [
+        "simulate",
+        "--tool",
+        "echo",
+        "--arguments",
+        r#"{"text":"rehearsal"}"#,
+        "--url",
+        &url,
+        "--quiet",
+        "4s",
+        "--storm",
+        "8s",
+        "--pace",
+        "60/min",
+        "--runaway",
+        "1500/min",
+        // Others use this machine as well.
+        "--floor",
+        "250ms",
+    ];
+    let report = json(&database, &rehearse).await;
+    assert_eq!(report["passed"], true, "{report}");
+    let runaway = &report["runaway"];
+    let name = runaway["agent"].as_str().expect("a name");
+    assert!(name.ends_with("/runaway"), "{report}");
+    assert!(runaway["calls_per_minute"].as_f64().expect("a number") > 1_000.0, "{report}");
+    assert!(runaway["refused"].as_u64().expect("a number") > 60, "{report}");
+    assert!(runaway["ignored_waits"].as_u64().expect("a number") > 60, "{report}");
+    let agents = report["agents"].as_array().expect("agents");
+    assert_eq!(agents.len(), 9);
+    assert_eq!(agents.iter().filter(|agent| agent["beside_the_runaway"] == true).count(), 3);
+    for agent in agents {
+        assert_eq!((agent["quiet"]["success"].as_f64(), agent["storm"]["success"].as_f64()), (Some(1.0), Some(1.0)));
+    }
+    let named: Vec<_> = report["record"]["throttled"].as_object().expect("events").keys().collect();
+    assert_eq!(named, [name], "the events name it, and nobody else");
+    let (_, metrics) = server.get("/metrics").await;
+    let refused =
+        metrics.lines().find(|line| line.starts_with("sluicegate_throttled_total") && line.contains("runaway"));
+    assert!(refused.is_some(), "the metrics name it");
+    assert!(!metrics.lines().any(|line| line.starts_with("sluicegate_throttled_total") && line.contains("good-")));
+    let left = json(&database, &["tenant", "list"]).await;
+    assert!(left.as_array().expect("a list").is_empty(), "what was made is taken away: {left}");
+
+    let wrong = ["simulate", "--tool", "no_such_tool", "--url", &url];
+    assert!(complaint(&database, &wrong).await.contains("no_such_tool"));
+    assert!(json(&database, &["tenant", "list"]).await.as_array().expect("a list").is_empty());
+    server.terminate().await;
 }

@@ -1,9 +1,13 @@
 //! Connections: the silent, the slow and the many, and pages of other origins.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sluicegate_tests::{Database, TestServer};
+use sluicegate::control::{Control, KeyScopes};
+use sluicegate_tests::process::resident;
+use sluicegate_tests::server::mint;
+use sluicegate_tests::{Client, Database, ServerProcess, TestServer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -142,4 +146,74 @@ async fn a_request_that_names_two_hosts_or_a_user_is_refused() {
         stream.read_to_string(&mut answer).await.expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 403"), "{host}: {answer}");
     }
+}
+
+/// How many connections are held open; `SLUICEGATE_TEST_CONNECTIONS=10000` holds more. Each takes a file descriptor here
+/// and one in the server: see `ulimit -n`.
+fn held() -> usize {
+    std::env::var("SLUICEGATE_TEST_CONNECTIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
+}
+
+/// The most that an idle connection may take.
+const MOST_PER_CONNECTION: u64 = 30 << 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_idle_and_hundreds_of_slow_connections_take_little_and_keep_nobody_out() {
+    let (idle, slow) = (held(), held() / 20);
+    let database = Database::sqlite().await;
+    let most = (idle + slow + 100).to_string();
+    let settings = [
+        ("MAX_CONNECTIONS", &*most),
+        ("IDLE_TIMEOUT", "10min"),
+        ("HEADER_TIMEOUT", "10min"),
+        ("LIMIT_AGENT", "1000000/min"),
+        ("LIMIT_TENANT", "1000000/min"),
+        ("LIMIT__ECHO", "1000000/min"),
+    ];
+    let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
+    let server = ServerProcess::start(testbed, &database, database.folder(), &settings).await;
+    let control = Control::connect(&database.url(), Default::default()).await.expect("the database opens");
+    let (key, _) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("the key is made");
+    let client = Client::new(server.endpoint(), key.clone());
+    let call = || client.call("whoami", json!({}));
+    while !call().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let address = server.endpoint().replace("http://", "").replace("/mcp", "");
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}"#;
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n"
+    );
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    let before = resident(server.id());
+    let mut held = Vec::new();
+    let mut answer = [0; 4_096];
+    for at in 0..idle {
+        let mut stream = TcpStream::connect(&address).await.unwrap_or_else(|error| panic!("connection {at}: {error}"));
+        stream.write_all(request.as_bytes()).await.expect("it is sent");
+        let read = stream.read(&mut answer).await.expect("an answer");
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "connection {at}");
+        held.push(stream);
+    }
+    let each = resident(server.id()).saturating_sub(before) / idle as u64;
+    println!("{idle} idle connections take {each} bytes each");
+    for _ in 0..slow {
+        let mut stream = TcpStream::connect(&address).await.expect("it connects");
+        stream.write_all(head.as_bytes()).await.expect("half a request is sent");
+        held.push(stream);
+    }
+    let mut latencies = Vec::new();
+    for _ in 0..50 {
+        let start = Instant::now();
+        let new = Client::new(server.endpoint(), key.clone());
+        assert!(new.call("whoami", json!({})).await.is_ok(), "a new connection is served");
+        latencies.push(start.elapsed());
+    }
+    latencies.sort();
+    println!("a call on a new connection beside them and {slow} slow ones: median {:?}", latencies[25]);
+    assert!(latencies[25] < Duration::from_millis(250), "{latencies:?}");
+    assert!(each < MOST_PER_CONNECTION, "an idle connection takes {each} bytes");
+    drop(held);
+    server.terminate().await;
 }

@@ -4,10 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use jsonwebtoken::Algorithm;
 use serde_json::json;
-use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes};
-use sluicegate_tests::server::mint;
-use sluicegate_tests::{Client, Database, ServerProcess};
+use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes, WallClock};
+use sluicegate_tests::issuer::{SECRET, claims_from, trusting};
+use sluicegate_tests::process::resident;
+use sluicegate_tests::server::{actor, mint};
+use sluicegate_tests::{Client, Database, ServerProcess, SigningKey};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -31,20 +34,24 @@ async fn invented_tools_agents_and_keys_do_not_grow_the_server_and_others_hardly
     for at in 0..flood() {
         agents.push(mint(&control, "initech", &format!("agent-{at}"), KeyScopes::all()).await.expect("a key").0);
     }
+    control.tenants().create(&actor(), "umbrella", "umbrella").await.expect("a tenant");
     let boundless = ["LIMIT_TENANT", "LIMIT_AGENT", "LIMIT_TOOL", "REQUESTS_PER_AGENT"].map(|name| (name, "1000000/s"));
+    let key = SigningKey::new("one", Algorithm::HS256);
+    let settings = [&boundless[..], &trusting(SECRET)].concat();
     let testbed = Path::new(env!("CARGO_BIN_EXE_testbed"));
-    let process = ServerProcess::start(testbed, &database, database.folder(), &boundless).await;
+    let process = ServerProcess::start(testbed, &database, database.folder(), &settings).await;
     let client = Client::new(process.endpoint(), good);
     let quiet = p95(&client, async { tokio::time::sleep(Duration::from_secs(3)).await }).await;
     let idle = resident(process.id());
     let address = process.endpoint().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let tools = p95(&client, invented_tools(address.clone(), hostile)).await;
     let many = p95(&client, many_agents(address.clone(), agents)).await;
-    let keys = p95(&client, unknown_keys(address)).await;
+    let keys = p95(&client, unknown_keys(address.clone())).await;
+    let subjects = p95(&client, invented_agents(address, key)).await;
     let grown = resident(process.id()).saturating_sub(idle);
     println!(
-        "{} tools, {0} agents, {} keys: grown by {} KiB; p95 of others {quiet:?} before, {tools:?}, {many:?} and {keys:?} \
-         during",
+        "{} tools, {0} agents, {} keys, {0} tokens: grown by {} KiB; p95 of others {quiet:?} before, {tools:?}, {many:?}, \
+         {keys:?} and {subjects:?} during",
         flood(),
         flood() / 10,
         grown >> 10
@@ -52,11 +59,13 @@ async fn invented_tools_agents_and_keys_do_not_grow_the_server_and_others_hardly
     assert!(grown < MOST, "the server has grown by {} MiB", grown >> 20);
     let log = process.log().await;
     assert!(!log.contains("panicked"), "{log}");
-    for during in [tools, many, keys] {
+    for during in [tools, many, keys, subjects] {
         // What other tests on this machine do shows in single milliseconds.
         assert!(during < (quiet * 3 / 2).max(Duration::from_millis(100)), "{quiet:?} before, {during:?} during");
     }
     let (_, metrics) = process.get("/metrics").await;
+    let written = sluicegate_tests::server::agents(&control, "umbrella").await;
+    assert!(written <= 10_000, "{written} agents of invented tokens were written");
     let series = metrics.lines().filter(|line| line.starts_with("sluicegate_calls_total")).count();
     assert!(series < 5_000, "{series} series of calls");
 }
@@ -99,7 +108,17 @@ async fn unknown_keys(address: String) {
         let id: KeyId = format!("key_{at:032x}").parse().expect("an id");
         let unknown = ApiKey::generate(&mut rand::rng(), id, &environment);
         let mut connection = Connection::open(&address).await;
-        assert_eq!(connection.call(unknown.expose(), "echo").await, 401);
+        let status = connection.call(unknown.expose(), "echo").await;
+        assert!(status == 401 || status == 429, "{status}: an address may fail only so often");
+    }
+}
+
+/// Each token is good and names somebody else.
+async fn invented_agents(address: String, key: SigningKey) {
+    let mut connection = Connection::open(&address).await;
+    for at in 0..flood() {
+        let token = key.sign(&claims_from(WallClock::system().now_ms(), "umbrella", &format!("invented-{at}")));
+        assert_eq!(connection.call(&token, "echo").await, 200);
     }
 }
 
@@ -142,11 +161,4 @@ impl Connection {
             }
         }
     }
-}
-
-/// The memory that a process has in use, in bytes.
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it says so");
-    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sluicegate::control::{Control, KeyId, KeyScopes};
+use sluicegate::control::{Control, KeyId, KeyScopes, WallClock};
+use sluicegate_tests::issuer::{SECRET, claims_from, trusting, unsigned};
 use sluicegate_tests::server::{actor, mint};
-use sluicegate_tests::{Client, Database, ServerProcess, on_both_databases};
+use sluicegate_tests::{Client, Database, ServerProcess, SigningKey, on_both_databases};
 
 async fn start(database: &Database, data: &Path, settings: &[(&str, &str)]) -> ServerProcess {
     ServerProcess::start(Path::new(env!("CARGO_BIN_EXE_testbed")), database, data, settings).await
@@ -51,7 +52,8 @@ on_both_databases! {
     }
 
     async fn no_part_of_a_secret_is_ever_logged(database: Database) {
-        let server = start(&database, database.folder(), &[("LOG", "trace")]).await;
+        let settings = [&[("LOG", "trace")][..], &trusting(SECRET)].concat();
+        let server = start(&database, database.folder(), &settings).await;
         let (_control, key, id) = control_and_key(&database).await;
         let client = Client::new(server.endpoint(), key.clone());
         let marked = client.call("echo", json!({ "text": "an argument of the caller" })).await;
@@ -62,8 +64,33 @@ on_both_databases! {
         for _ in 0..6 {
             client.call("export", json!({ "dataset": "x" })).await;
         }
+        let (signs, stranger) = (SigningKey::secret("one", SECRET), SigningKey::secret("one", "another secret of many characters"));
+        let good = claims_from(WallClock::system().now_ms(), "acme", "by-token");
+        let with = |name: &str, value: serde_json::Value| {
+            let mut claims = good.clone();
+            claims[name] = value;
+            signs.sign(&claims)
+        };
+        let tokens = [
+            (200, signs.sign(&good)),
+            (401, stranger.sign(&good)),
+            (401, with("exp", json!(1))),
+            (401, with("aud", json!("https://elsewhere.example.com"))),
+            (403, with("tenant_id", json!(["acme"]))),
+            (403, with("sub", json!(7))),
+            (401, unsigned(&json!({ "alg": "none" }), &good)),
+        ];
+        for (status, token) in &tokens {
+            assert_eq!(echo(&client.clone().with_key(token)).await, *status);
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
         let log = server.log().await;
+        assert!(!log.contains(SECRET) && log.contains("by-token"), "who calls is logged, and not how it is proved");
+        for (_, token) in &tokens {
+            for part in token.split('.').skip(1).filter(|part| !part.is_empty()) {
+                assert!(!log.contains(part), "a part of a token is in the log");
+            }
+        }
         for key in [&key, forged.expose()] {
             let secret = key.split('_').nth(3).expect("a secret");
             assert!(!log.contains(secret), "the secret is in the log");

@@ -100,6 +100,76 @@ on_both_databases! {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_ends_makes_room_for_another() {
+    let server = server(&Database::sqlite().await, |settings| {
+        settings.sessions_per_tenant = 1;
+        settings.session_idle = "300ms".parse().expect("a span");
+    })
+    .await;
+    let client = server.client("acme", "u-42").await;
+    let first = open(&client).await;
+    assert_eq!(hello(&client).await.status, 429);
+    let ended = first.send_as(http::Method::DELETE).await;
+    assert!(ended.status.is_success(), "{ended:?}");
+    open(&client).await;
+    assert_eq!(hello(&client).await.status, 429);
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if hello(&client).await.status == 200 {
+            return;
+        }
+    }
+    panic!("the idle session still counts");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_loses_the_connection_gets_the_rest_by_the_id_of_the_last_event() {
+    let server = server(&Database::sqlite().await, |_| {}).await;
+    let client = open(&server.client("acme", "u-42").await).await;
+    let meta = json!({ "_meta": { "progressToken": "p" } });
+    let body = Client::call_body(sluicegate_tests::Era::Legacy, "narrate", json!({ "ms": 400 }), meta);
+    let mut call = client.post(body).send().await.expect("an answer");
+    let mut seen = String::new();
+    while !seen.contains("notifications/progress") {
+        seen += &String::from_utf8_lossy(&call.chunk().await.expect("the stream goes on").expect("an event"));
+    }
+    let id = seen.lines().filter_map(|line| line.strip_prefix("id:")).next_back().expect("events have ids").trim();
+    drop(call);
+
+    let stranger = client.clone().with_key(server.client("globex", "u-42").await.key());
+    let resumed = |client: &Client| client.clone().with_header("Last-Event-ID", id);
+    assert_eq!(resumed(&stranger).send_as(http::Method::GET).await.status, StatusCode::NOT_FOUND);
+    let mut rest = resumed(&client).open_stream().await;
+    let mut text = String::new();
+    let told = async {
+        while !text.contains("told") {
+            text += &String::from_utf8_lossy(&rest.chunk().await.expect("the stream goes on").expect("an event"));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), told).await.expect("the result comes");
+    assert_eq!(server.ran.sleeping(), 0, "the call was not cancelled: it has ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_the_server_goes_streams_of_sessions_end_and_running_calls_are_answered() {
+    let server = server(&Database::sqlite().await, |_| {}).await;
+    let client = open(&server.client("acme", "u-42").await).await;
+    let mut listening = client.open_stream().await;
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.call("slow", json!({ "ms": 400 })).await }
+    });
+    while server.ran.sleeping() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopping = tokio::spawn(server.stop());
+    let ended = async { while let Ok(Some(_)) = listening.chunk().await {} };
+    tokio::time::timeout(Duration::from_secs(2), ended).await.expect("the stream ends");
+    assert!(call.await.expect("it ran").text.contains("slept"), "what runs is answered");
+    tokio::time::timeout(Duration::from_secs(5), stopping).await.expect("sessions do not keep it").expect("stopped");
+}
+
 /// The next message of an event stream.
 async fn event(stream: &mut reqwest::Response) -> Value {
     loop {

@@ -11,6 +11,7 @@ macro_rules! say {
     }};
 }
 
+mod fairness;
 mod faults;
 mod fleet;
 mod load;

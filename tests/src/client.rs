@@ -148,6 +148,31 @@ impl Client {
         Answer { status, headers, text: response.text().await.expect("the body arrives whole") }
     }
 
+    /// Sends a request without a body, as `GET` and `DELETE` are.
+    ///
+    /// # Panics
+    /// When no answer comes.
+    pub async fn send_as(&self, method: http::Method) -> Answer {
+        let response = self.bare(method).send().await.expect("every request is answered");
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.expect("the body arrives whole") }
+    }
+
+    /// Opens the stream of a session.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn open_stream(&self) -> reqwest::Response {
+        let response = self.bare(http::Method::GET).send().await.expect("an answer");
+        assert_eq!(response.status(), StatusCode::OK);
+        response
+    }
+
+    fn bare(&self, method: http::Method) -> reqwest::RequestBuilder {
+        let request = self.http.request(method, &self.endpoint).header("accept", "text/event-stream");
+        self.headers.iter().fold(request.bearer_auth(&self.key), |request, (name, value)| request.header(name, value))
+    }
+
     /// A request that is not sent yet.
     pub fn post(&self, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
         let mut request = self

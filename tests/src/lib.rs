@@ -3,6 +3,7 @@
 pub mod client;
 pub mod database;
 pub mod exposition;
+pub mod issuer;
 pub mod process;
 pub mod raw_call;
 pub mod receiver;
@@ -15,6 +16,7 @@ pub mod visitor;
 pub use client::{Answer, Client, Era};
 pub use database::Database;
 pub use exposition::Exposition;
+pub use issuer::{Issuer, SigningKey};
 pub use process::ServerProcess;
 pub use server::TestServer;
 

@@ -139,3 +139,14 @@ async fn append(log: &Mutex<String>, line: &str) {
     log.push_str(line);
     log.push('\n');
 }
+
+/// The memory that a process has in use, in bytes.
+///
+/// # Panics
+/// When it has ended.
+#[must_use]
+pub fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it says so");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sluicegate::control::{
     Actor, AgentRef, Control, ControlError, KeyId, KeyScopes, LimitEntry, LiveView, ManualClock, NewKey, NewLimit,
-    Target, TenantRef,
+    PageRequest, Target, TenantRef,
 };
 use sluicegate::{EngineKind, Running, Server, Settings, Span};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -257,6 +257,22 @@ pub async fn mint(
     let new = NewKey { scopes, ..NewKey::named("test") };
     let minted = control.keys().create(&actor(), &tenant_ref, &agent_ref, new).await?;
     Ok((minted.key.expose().to_owned(), minted.record.id))
+}
+
+/// How many agents a tenant has.
+///
+/// # Panics
+/// When the database does not answer.
+pub async fn agents(control: &Control, tenant: &str) -> usize {
+    let (mut page, mut count) = (PageRequest::first(PageRequest::MAX), 0);
+    loop {
+        let agents = control.agents().list(&actor(), &tenant.into(), &page).await.expect("a page");
+        count += agents.items.len();
+        match agents.next {
+            Some(next) => page.after = Some(next),
+            None => return count,
+        }
+    }
 }
 
 fn unless_taken<T>(made: Result<T, ControlError>) -> Result<(), ControlError> {

@@ -169,6 +169,7 @@ struct SettingsTab {
     name: String,
     refusal_style: String,
     max_body_bytes: String,
+    weight: String,
     allowed_tools: String,
 }
 
@@ -195,6 +196,7 @@ impl SettingsTab {
             name: tenant.name.clone(),
             refusal_style: settings.refusal_style.map(style_word).unwrap_or_default().to_owned(),
             max_body_bytes: settings.max_body_bytes.map(|bytes| bytes.to_string()).unwrap_or_default(),
+            weight: settings.weight.map(|weight| weight.to_string()).unwrap_or_default(),
             allowed_tools: patterns.collect::<Vec<_>>().join("\n"),
             tenant,
         })
@@ -253,12 +255,15 @@ pub(crate) struct Serving {
     refusal_style: String,
     #[serde(default)]
     max_body_bytes: String,
+    /// Absent from the form of those who may not change it.
+    weight: Option<String>,
     #[serde(default)]
     allowed_tools: String,
 }
 
 impl Serving {
-    fn read(&self) -> Result<TenantSettings, Errors> {
+    /// `before` is what the tenant has.
+    fn read(&self, before: &TenantSettings) -> Result<TenantSettings, Errors> {
         let mut errors = Errors::default();
         let refusal_style = match self.refusal_style.as_str() {
             "auto" => Some(RefusalStyle::Auto),
@@ -272,6 +277,11 @@ impl Serving {
             "" => None,
             text => text.parse().map_err(|_| errors.add("max_body_bytes", format!("{text:?} is not a number"))).ok(),
         };
+        let weight = match self.weight.as_deref().map(str::trim) {
+            None => before.weight,
+            Some("") => None,
+            Some(text) => text.parse().map_err(|_| errors.add("weight", format!("{text:?} is not a number"))).ok(),
+        };
         let patterns = self.allowed_tools.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>();
         let patterns = patterns.unwrap_or_else(|error: ToolGlobError| {
             errors.add("allowed_tools", error.to_string());
@@ -279,7 +289,7 @@ impl Serving {
         });
         let allowed_tools = Some(patterns).filter(|patterns| !patterns.is_empty());
         if errors.is_empty() {
-            Ok(TenantSettings { refusal_style, max_body_bytes, allowed_tools })
+            Ok(TenantSettings { refusal_style, max_body_bytes, allowed_tools, weight })
         } else {
             Err(errors)
         }
@@ -293,7 +303,8 @@ pub(crate) async fn set_settings(
     Path(slug): Path<String>,
     Posted(form): Posted<Serving>,
 ) -> Result<Response, Fault> {
-    let errors = match form.read() {
+    let before = panel.control.tenants().get(&visitor.actor, &slug.as_str().into()).await?;
+    let errors = match form.read(&before.settings) {
         Ok(settings) => {
             match panel.control.tenants().set_settings(&visitor.actor, &slug.as_str().into(), settings).await {
                 Ok(_) => return saved(&visitor, &slug).await,
@@ -303,8 +314,9 @@ pub(crate) async fn set_settings(
         Err(errors) => errors,
     };
     let tab = SettingsTab::of(&panel, &visitor, &slug).await?;
-    let Serving { refusal_style, max_body_bytes, allowed_tools } = form;
-    show_again(&SettingsTab { errors, refusal_style, max_body_bytes, allowed_tools, ..tab })
+    let Serving { refusal_style, max_body_bytes, weight, allowed_tools } = form;
+    let weight = weight.unwrap_or_default();
+    show_again(&SettingsTab { errors, refusal_style, max_body_bytes, weight, allowed_tools, ..tab })
 }
 
 #[derive(Deserialize)]

@@ -103,7 +103,7 @@ pub struct Sighting {
 }
 
 /// What became of a batch of [`Sighting`]s.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SightingReport {
     /// Agents that were known.
     pub known: u64,
@@ -112,6 +112,8 @@ pub struct SightingReport {
     /// Sightings that were dropped: the tenant has as many agents as it may, or is gone,
     /// or the name cannot be an agent's.
     pub dropped: u64,
+    /// The tenants that have as many agents as they may, of those that were looked at.
+    pub full: Vec<TenantId>,
 }
 
 macro_rules! select_agents {
@@ -161,6 +163,13 @@ pub struct Agents<'a> {
 }
 
 impl Agents<'_> {
+    /// Whether an agent can have this name: 1 to 256 bytes in one line, and not in the
+    /// form of an id.
+    #[must_use]
+    pub fn is_name(name: &str) -> bool {
+        check_name(name).is_ok()
+    }
+
     /// Creates an agent.
     ///
     /// # Errors
@@ -288,7 +297,11 @@ impl Agents<'_> {
         for (tenant, agents) in unknown {
             let created = self.create_seen(tenant, &agents).await?;
             report.created += created;
-            report.dropped += agents.len() as u64 - created;
+            let dropped = agents.len() as u64 - created;
+            report.dropped += dropped;
+            if dropped > 0 {
+                report.full.push(tenant);
+            }
         }
         Ok(report)
     }

@@ -60,6 +60,22 @@ const FIND: &str = "SELECT k.id AS key_id, k.secret_hash, k.scopes, k.expires_at
      JOIN tenants t ON t.id = k.tenant_id
      WHERE k.id = $1";
 
+/// The subject of a token: its tenant, and its agent if that was seen before.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct Subject {
+    /// The tenant.
+    pub tenant_id: TenantId,
+    /// Its slug.
+    pub tenant_slug: String,
+    /// The agent of that name; `None` until its first sighting is written.
+    pub agent_id: Option<AgentId>,
+}
+
+const SUBJECT: &str = "SELECT t.id AS tenant_id, t.slug AS tenant_slug, a.id AS agent_id
+     FROM tenants t
+     LEFT JOIN agents a ON a.tenant_id = t.id AND a.name = $2
+     WHERE t.slug = $1";
+
 /// What authentication asks. There is no actor: nobody is known yet.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
@@ -74,5 +90,15 @@ impl Credentials<'_> {
     /// `Database`.
     pub async fn find(self, key: KeyId) -> Result<Option<Credential>, ControlError> {
         Ok(self.control.db().optional(FIND, args![key]).await?)
+    }
+
+    /// Looks up whom a verified token speaks for: one query over unique keys. `None`
+    /// when there is no tenant of that slug; agents come into being by being
+    /// [seen](crate::Agents::record_sightings).
+    ///
+    /// # Errors
+    /// `Database`.
+    pub async fn subject(self, tenant_slug: &str, agent: &str) -> Result<Option<Subject>, ControlError> {
+        Ok(self.control.db().optional(SUBJECT, args![tenant_slug, agent]).await?)
     }
 }

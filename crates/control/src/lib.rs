@@ -118,7 +118,7 @@ pub use api_key::{ApiKey, Environment, KeyFormatError, ParsedKey, SecretHash};
 pub use audit::{Audit, AuditEntry, AuditFilter, AuditVerdict};
 pub use clock::{ManualClock, WallClock};
 pub use control::{Control, Options};
-pub use credentials::{Credential, Credentials};
+pub use credentials::{Credential, Credentials, Subject};
 pub use error::ControlError;
 pub use events::{Event, EventFilter, EventKind, Events, NewEvent};
 pub use ids::{

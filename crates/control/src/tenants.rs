@@ -60,6 +60,11 @@ pub struct TenantSettings {
     /// The tools that its agents see and may call: those that match at least one pattern.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<ToolGlob>>,
+    /// How much its share of a limit over the whole server counts for against those of
+    /// others, when more is asked of it than it has; 1 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub weight: Option<u32>,
 }
 
 json_column!(TenantSettings);
@@ -246,7 +251,8 @@ impl Tenants<'_> {
     /// Replaces the settings.
     ///
     /// # Errors
-    /// `NotFound`, `Invalid` for a body size of 0 or for more than 64 tool patterns.
+    /// `NotFound`, `Invalid` for a body size of 0, for more than 64 tool patterns or for a weight that is not 1 to 1000,
+    /// `Forbidden` for another weight by an actor confined to the tenant.
     pub async fn set_settings(
         self,
         actor: &Actor,
@@ -361,10 +367,19 @@ pub(crate) async fn create(change: &mut Change<'_>, slug: &str, name: &str) -> R
     Ok(tenant)
 }
 
+/// The most that the share of one tenant counts for.
+const MAX_WEIGHT: u32 = 1_000;
+
 pub(crate) fn check_settings(settings: &TenantSettings) -> Result<(), ControlError> {
     if settings.max_body_bytes == Some(0) {
         let message = "max_body_bytes must be at least 1; leave it out to follow the server";
         return Err(ControlError::invalid("max_body_bytes", &0, message));
+    }
+    if let Some(weight) = settings.weight
+        && !(1..=MAX_WEIGHT).contains(&weight)
+    {
+        let message = format!("weight must be 1 to {MAX_WEIGHT}; leave it out for 1");
+        return Err(ControlError::invalid("weight", &weight, &message));
     }
     let patterns = settings.allowed_tools.as_ref().map_or(0, Vec::len);
     if patterns > MAX_PATTERNS {
@@ -415,6 +430,10 @@ pub(crate) async fn save(
         after.updated_at,
         after.revision,
     ];
+    if before.settings.weight != after.settings.weight {
+        // It takes from others.
+        change.actor().require_global(Role::Operator)?;
+    }
     change.execute(UPDATE, values).await?;
     change.record(record(action, Some(&before), Some(&after))).await?;
     Ok(after)

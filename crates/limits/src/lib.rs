@@ -86,6 +86,7 @@
 //! * All rates are asked, also when one has refused: the wait is the longest of all, and waiting it out is enough.
 //! * Tenants share nothing but the server's own limits. Callers without a tenant are
 //!   [apart from every tenant](TenantIdentity::Untenanted).
+//! * A server-wide rate may be handed out in [fair shares](LimiterOptions::fair_share) when more is asked of it than it has.
 //! * Memory is bounded by [`LimiterOptions`]: idle state is dropped once it cannot be told from none, in steps of 64 keys;
 //!   invented names end up sharing one state per limit.
 //!
@@ -95,6 +96,7 @@
 
 mod cell;
 mod choice;
+mod fair;
 mod identity;
 mod key;
 mod keyed;
@@ -113,7 +115,7 @@ pub use self::{
     choice::{Algorithm, ChoiceError, Mode, Per, Priority, Scope},
     identity::{AgentId, KeyId, ToolId},
     key::{StateKey, TenantIdentity},
-    limiter::{Call, Limiter, LimiterOptions, TenantHandle},
+    limiter::{Call, Limiter, LimiterOptions, TenantHandle, Turn, TurnOutcome},
     outcome::{Admission, Reason, Refusal, RefusedRule, RuleReport, Standing},
     permit::Permit,
     quota::{Quota, QuotaError, QuotaErrorKind, Quotas},

@@ -6,6 +6,7 @@ mod inspect;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use std::{
     fmt,
@@ -16,6 +17,7 @@ use std::{
 
 use crate::{
     AgentId, KeyId, Place, Rules, Scope, TenantIdentity, ToolId,
+    fair::{Portion, Shares},
     lock::Lock,
     rules::{Identity, place_of_slots},
     table::Table,
@@ -23,6 +25,8 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
+
+pub use self::turn::{Turn, TurnOutcome};
 
 /// How much a limiter keeps. The defaults suit most servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +44,9 @@ pub struct LimiterOptions {
     pub forget_names_after: Duration,
     /// The most tools known. Default 4 096.
     pub max_tools: u32,
+    /// Whether tenants get weighted max-min shares of a server-wide rate of [`Place::Server`] that more is asked of than it
+    /// has, instead of whoever comes first. Of several such rates it is the lowest. Default no.
+    pub fair_share: bool,
 }
 
 impl Default for LimiterOptions {
@@ -49,6 +56,7 @@ impl Default for LimiterOptions {
             max_names_per_tenant: 16_384,
             forget_names_after: Duration::from_secs(60 * 60),
             max_tools: 4_096,
+            fair_share: false,
         }
     }
 }
@@ -103,6 +111,8 @@ pub(crate) struct Core {
     server_slots: AtomicU32,
     /// Server-wide rates.
     server: Lock<Table>,
+    /// Who gets how much of them. Taken while `server` is held.
+    pub(crate) shares: Lock<Shares>,
     pub(crate) tools: Tools,
 }
 
@@ -111,6 +121,8 @@ pub(crate) struct Tenant {
     /// `None` for callers without a tenant.
     name: Option<Box<str>>,
     pub(crate) table: Lock<Table>,
+    /// Its part in shares of the server's rates. Taken while those are held.
+    pub(crate) portion: Lock<Portion>,
 }
 
 #[derive(Default)]
@@ -137,6 +149,7 @@ impl Limiter {
             options,
             server_slots: AtomicU32::new(0),
             server: Lock::new(Table::new(usize::MAX)),
+            shares: Lock::default(),
             tools: Tools::new(options.max_tools),
         };
         Self { core: Arc::new(core), tenants: Arc::default() }
@@ -160,7 +173,12 @@ impl Limiter {
             .or_insert_with(|| {
                 let cap = self.core.options.max_live_keys_per_tenant as usize;
                 let table = Lock::new(Table::new(cap));
-                Arc::new(Tenant { core: Arc::clone(&self.core), name: name.map(Into::into), table })
+                Arc::new(Tenant {
+                    core: Arc::clone(&self.core),
+                    name: name.map(Into::into),
+                    table,
+                    portion: Lock::default(),
+                })
             });
         TenantHandle(Arc::clone(tenant.get()))
     }
@@ -221,6 +239,12 @@ impl TenantHandle {
             let id = table.names.key(agent, key, now, cap);
             (id, id == KeyId::OVERFLOW)
         })
+    }
+
+    /// Sets how much the tenant's share of the server counts for against those of others; 1 until it is set, and 1 at least.
+    /// See [`LimiterOptions::fair_share`].
+    pub fn set_weight(&self, weight: u32) {
+        self.0.portion.lock().set_weight(weight.max(1));
     }
 
     /// The name, or that there is none.

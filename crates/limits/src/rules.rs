@@ -333,6 +333,14 @@ impl Rules {
         &self.caps
     }
 
+    /// The rate over all tenants that they get shares of: the lowest that is enforced. See
+    /// [`LimiterOptions::fair_share`](crate::LimiterOptions::fair_share).
+    #[must_use]
+    pub fn ceiling(&self) -> Option<&RateRule> {
+        let ceiling = self.compiled.ceiling.as_ref()?;
+        self.rates.get(usize::from(self.compiled.server_rates[ceiling.at].index))
+    }
+
     /// What one call takes from every rate.
     #[must_use]
     pub fn cost(&self) -> u32 {

@@ -14,6 +14,7 @@ use crate::policy::baseline::Baseline;
 use crate::policy::explain::{BaselineLimit, Explainer, baseline_limits};
 use crate::server::{Server, open_control};
 use crate::settings::{SETTINGS, Settings};
+use crate::token::Verifier;
 
 /// Check configuration, database and migrations, and say what would be in force.
 #[derive(Debug, Args)]
@@ -29,6 +30,9 @@ struct Report {
     settings: Vec<Changed>,
     database: Database,
     limits: Vec<BaselineLimit>,
+    /// How many keys the issuer of tokens publishes that they can be checked with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer_keys: Option<usize>,
     /// The server that runs on the data folder, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     running: Option<Status>,
@@ -54,7 +58,7 @@ struct Database {
 }
 
 /// Settings whose values are secrets, or hold some.
-const SECRET: &[&str] = &["database_url", "redis_url", "state_key"];
+const SECRET: &[&str] = &["database_url", "redis_url", "state_key", "jwt_secret"];
 
 impl Check {
     pub(crate) async fn run(self, server: Server, settings: &Settings, output: Output) -> anyhow::Result<()> {
@@ -75,6 +79,13 @@ impl Check {
                 Vec::new()
             }
         };
+        let issuer_keys = match issuer_keys(settings).await {
+            Ok(keys) => keys,
+            Err(problem) => {
+                problems.push(problem);
+                None
+            }
+        };
         let running = match live::status(&settings.control_socket()).await {
             Ok(running) => running,
             Err(error) => {
@@ -92,6 +103,7 @@ impl Check {
             settings: changed(settings),
             database,
             limits,
+            issuer_keys,
             running,
             problems,
         };
@@ -118,6 +130,18 @@ async fn database(settings: &Settings, problems: &mut Vec<String>) -> Database {
         }
     };
     Database { sort, reachable, applied, pending }
+}
+
+/// How many keys the issuer publishes, where tokens are checked with such keys.
+async fn issuer_keys(settings: &Settings) -> Result<Option<usize>, String> {
+    let verifier =
+        Verifier::new(settings, quanta::Clock::new(), WallClock::system()).map_err(|error| error.to_string())?;
+    let Some(jwks) = verifier.as_ref().and_then(Verifier::jwks) else { return Ok(None) };
+    match jwks.try_once().await {
+        Ok(0) => Err("jwt_jwks_url: none of the keys there can check tokens".to_owned()),
+        Ok(keys) => Ok(Some(keys)),
+        Err(error) => Err(format!("jwt_jwks_url: {} cannot be read: {error}", settings.jwt_jwks_url)),
+    }
 }
 
 async fn limits(server: Server, settings: &Settings) -> anyhow::Result<Vec<BaselineLimit>> {
@@ -165,6 +189,9 @@ fn describe(report: &Report) -> String {
     text.push_str(&format!("database\n  {sort}: {state}\n\nlimits below the overrides of the database\n"));
     for BaselineLimit { about, kind, text: limit, from } in &report.limits {
         text.push_str(&format!("  {about}: {limit}{} from {from}\n", if *kind == "rate" { "" } else { " at a time" }));
+    }
+    if let Some(keys) = report.issuer_keys {
+        text.push_str(&format!("\ntokens\n  their issuer publishes {keys} keys that they can be checked with\n"));
     }
     text.push_str("\nserver on this data folder\n");
     match &report.running {

@@ -19,7 +19,7 @@ pub(crate) struct Serve {
     /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) bind: Option<SocketAddr>,
-    /// Serve one caller on standard input and output; its API key is in SLUICEGATE_API_KEY.
+    /// Serve one caller on standard input and output; its API key or token is in SLUICEGATE_API_KEY.
     #[arg(long, conflicts_with = "bind")]
     stdio: bool,
     /// Serve the demonstration: tools to try the server with, and tenants that are made if they do not exist.
@@ -55,10 +55,8 @@ impl Serve {
         if self.stdio {
             let key = match (settings.auth, std::env::var("SLUICEGATE_API_KEY")) {
                 (AuthMode::None, _) => String::new(),
-                (AuthMode::Keys, Ok(key)) => key,
-                (AuthMode::Keys, Err(_)) => {
-                    anyhow::bail!("SLUICEGATE_API_KEY is not set: put the caller's API key there")
-                }
+                (_, Ok(key)) => key,
+                (_, Err(_)) => anyhow::bail!("SLUICEGATE_API_KEY is not set: put the caller's API key or token there"),
             };
             return Ok(server.serve_stdio(control, settings, key).await?);
         }

@@ -1,7 +1,7 @@
-//! `tenant add|list|suspend|resume`.
+//! `tenant add|list|suspend|resume|weight`.
 
 use clap::Subcommand;
-use sluicegate_control::{Tenant as TenantRow, TenantFilter};
+use sluicegate_control::{Tenant as TenantRow, TenantFilter, TenantRef, TenantSettings};
 
 use super::Desk;
 use super::output::time;
@@ -30,6 +30,13 @@ pub(crate) enum Tenant {
         /// Its slug or id.
         tenant: String,
     },
+    /// Say how much a tenant's share of the whole server's limit counts for against those of others.
+    Weight {
+        /// Its slug or id.
+        tenant: String,
+        /// 1 to 1000; a tenant of weight 2 gets twice the share of one of weight 1, which is what all have at first.
+        weight: u32,
+    },
 }
 
 impl Tenant {
@@ -42,6 +49,12 @@ impl Tenant {
             }
             Self::Suspend { tenant } => ("suspended", tenants.suspend(&desk.actor, &tenant.as_str().into()).await?),
             Self::Resume { tenant } => ("resumed", tenants.resume(&desk.actor, &tenant.as_str().into()).await?),
+            Self::Weight { tenant, weight } => {
+                let tenant = TenantRef::from(tenant.as_str());
+                let before = tenants.get(&desk.actor, &tenant).await?.settings;
+                let settings = TenantSettings { weight: Some(weight), ..before };
+                ("given its weight", tenants.set_settings(&desk.actor, &tenant, settings).await?)
+            }
             Self::List => return list(desk).await,
         };
         desk.output.result(&tenant, || format!("tenant {} {done}", tenant.slug))
@@ -51,8 +64,10 @@ impl Tenant {
 async fn list(desk: &Desk) -> anyhow::Result<()> {
     let filter = TenantFilter::default();
     let tenants = pages::all(async |page| desk.control.tenants().list(&desk.actor, &filter, page).await).await?;
-    desk.output.list(&tenants, ["SLUG", "NAME", "STATUS", "PLAN", "CREATED"], |tenant: &TenantRow| {
+    desk.output.list(&tenants, ["SLUG", "NAME", "STATUS", "PLAN", "WEIGHT", "CREATED"], |tenant: &TenantRow| {
+        let TenantRow { slug, name, status, settings, created_at, .. } = tenant;
         let plan = tenant.plan_name.clone().unwrap_or_else(|| "-".to_owned());
-        [tenant.slug.clone(), tenant.name.clone(), tenant.status.to_string(), plan, time(tenant.created_at)]
+        let weight = settings.weight.unwrap_or(1).to_string();
+        [slug.clone(), name.clone(), status.to_string(), plan, weight, time(*created_at)]
     })
 }

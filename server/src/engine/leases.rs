@@ -58,6 +58,11 @@ impl Leases {
         Self { instance, last: AtomicU64::new(0), book: Arc::default() }
     }
 
+    /// The number of this instance.
+    pub(super) fn instance(&self) -> u64 {
+        self.instance
+    }
+
     /// A lease that counts in the caps of these keys once Redis has said so; `None` where there are none.
     pub(super) fn open(&self, keys: &Keys) -> Option<Lease> {
         if keys.is_empty() {

@@ -12,11 +12,12 @@ use arc_swap::ArcSwapOption;
 use serde::Deserialize;
 use sluicegate_limits::{
     Admission, Algorithm, Call, CapRule, Limit, Limiter, Mode, Place, RateLimit, RateRule, Refusal, RefusedRule,
-    RuleRef, RuleReport, RuleSet, Rules, Wait,
+    RuleRef, RuleReport, RuleSet, Rules, Turn, TurnOutcome, Wait,
 };
 use tokio::sync::Notify;
 
 use super::Denial;
+use super::ceiling::Ceiling;
 use super::leases::{self, Lease, Leases};
 use super::link::{Link, LinkError, Redis};
 use super::question::{Keyspace, Names, Purpose, Question, Timing};
@@ -48,7 +49,7 @@ pub(crate) struct SharedOptions {
 /// What instances share, as one of them sees it.
 pub(crate) struct Shared {
     pub(super) redis: Redis,
-    limiter: Limiter,
+    pub(super) limiter: Limiter,
     keyspace: Keyspace,
     /// Whose time Redis is told, if not its own.
     told_clock: Option<quanta::Clock>,
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     /// `None` until the instances have been counted.
     share: ArcSwapOption<Share>,
     pub(super) leases: Leases,
+    /// What tenants get fair shares of.
+    pub(super) ceiling: Ceiling,
     /// Measures how long ago states were lost.
     clock: quanta::Clock,
     /// When Redis was found without what it had known, by `clock`; 0 if it never was.
@@ -81,6 +84,8 @@ pub(crate) struct SharedLimits {
     never_observed: RuleSet,
     /// By the share that they were made for.
     parts: ArcSwapOption<Parts>,
+    /// The rates over all tenants, if this call comes under one that tenants get shares of.
+    ceiling: Option<Arc<Rules>>,
     rules: Rules,
 }
 
@@ -109,8 +114,15 @@ impl SharedLimits {
             impossible: enforced.iter().map(refused).collect(),
             never_observed: observed.iter().fold(RuleSet::default(), |all, (index, _)| all.with(RuleRef::Rate(*index))),
             parts: ArcSwapOption::empty(),
+            // One that is enforced here is shared out here as well.
+            ceiling: if keyspace.is_divided { None } else { Ceiling::of(rules) },
             rules: rules.clone(),
         }
+    }
+
+    /// Whether a rule is a rate over all tenants.
+    fn is_ceiling(&self, rule: RuleRef) -> bool {
+        matches!(rule, RuleRef::Rate(index) if self.rules.rates()[usize::from(index)].place == Place::Server)
     }
 
     fn parts(&self, share: Share, keyspace: &Keyspace) -> Arc<Parts> {
@@ -170,6 +182,7 @@ impl Shared {
             lost: Notify::new(),
             share: ArcSwapOption::empty(),
             leases: Leases::new(instance),
+            ceiling: Ceiling::default(),
             clock: told_clock.clone().unwrap_or_default(),
             told_clock,
             forgotten_at: AtomicU64::new(0),
@@ -203,6 +216,13 @@ impl Shared {
         if let Some(beside) = &beside {
             self.limiter.peek(beside)?;
         }
+        let turn = match &limits.ceiling {
+            Some(ceiling) if careful.is_none() => {
+                self.ceiling.note(ceiling);
+                self.limiter.ask_turn(call)?
+            }
+            _ => Turn::FREE,
+        };
         let Some(question) = &limits.question else {
             return Ok((self.admitted(own, beside, followed, call, None, limits.never_observed)?, None));
         };
@@ -219,11 +239,17 @@ impl Shared {
                 if let Some(lease) = &lease {
                     lease.was_given();
                 }
+                self.limiter.end_turn(call, turn, TurnOutcome::Admitted);
                 let observed = would_throttle.union(limits.never_observed);
                 Ok((self.admitted(own, beside, followed, call, nearest, observed)?, lease))
             }
             Ok(Verdict::Refused { mut by, would_throttle }) => {
                 lease.into_iter().for_each(Lease::was_refused);
+                let outcome = match by.iter().all(|refused| limits.is_ceiling(refused.rule)) {
+                    true => TurnOutcome::RefusedByCeiling,
+                    false => TurnOutcome::RefusedByOthers,
+                };
+                self.limiter.end_turn(call, turn, outcome);
                 for refused in by.iter_mut().filter(|refused| matches!(refused.rule, RuleRef::Cap(_))) {
                     refused.wait = Some(self.limiter.concurrency_wait(call.tool));
                 }
@@ -313,7 +339,7 @@ impl Shared {
         rates.chain(caps).map(report).collect()
     }
 
-    async fn look(&self, link: &Link, rules: &Rules, names: &Names<'_>) -> Result<Vec<Look>, LinkError> {
+    pub(super) async fn look(&self, link: &Link, rules: &Rules, names: &Names<'_>) -> Result<Vec<Look>, LinkError> {
         let Some(question) = Question::new(&self.keyspace, names, rules) else { return Ok(Vec::new()) };
         let ended = self.leases.take_ended(&question.leases);
         let answer = link.ask(&question, Purpose::Look, &ended, self.timing()).await?;

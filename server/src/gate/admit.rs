@@ -17,7 +17,7 @@ use crate::engine::{Denial, Lease, LimitEngine, Shared, SharedLimits};
 use crate::meter::Meter;
 use crate::policy::PolicyStore;
 use crate::policy::compile::{CallLimits, CallerPolicy};
-use crate::policy::resolve::{Asked, Who};
+use crate::policy::resolve::Asked;
 use crate::refusal::fields::{Fields, Nearest};
 use crate::refusal::{Reason, Refusal, Throttled};
 use crate::telemetry::Telemetry;
@@ -70,7 +70,8 @@ impl Admission {
         {
             return policy;
         }
-        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.scopes()));
+        let policy = Arc::new(CallerPolicy::of(&snapshot, principal.who, principal.opens()));
+        principal.tenant.set_weight(policy.settings.weight.unwrap_or(1));
         principal.policy.store(Some(Arc::clone(&policy)));
         policy
     }
@@ -93,7 +94,7 @@ impl Admission {
         let (tenant, agent, key) = (&principal.tenant, principal.agent, principal.key);
         let start = self.telemetry.now();
         let call = Call { rules: &limits.rules, tenant, agent, key, tool };
-        let decided = self.engine.admit(&call, |shared| limits.shared(shared, principal.who)).await;
+        let decided = self.engine.admit(&call, |shared| limits.shared(shared, principal)).await;
         self.telemetry.admission_took(start);
         match decided {
             Ok((admission, lease)) => Ok(Admitted { limits: Arc::clone(limits), admission, lease }),
@@ -119,6 +120,18 @@ impl Admission {
             Kind::Unreadable => Asked::Request,
             Kind::Notification | Kind::Response => Asked::Notification,
         }
+    }
+
+    /// The scopes that would open the tool which is called and not seen; `None` for everything else.
+    pub(crate) fn lacking_scopes<'a>(
+        &self,
+        principal: &Principal,
+        policy: &'a CallerPolicy,
+        kind: &Kind<'_>,
+    ) -> Option<&'a [String]> {
+        let Kind::ToolCall(name) = kind else { return None };
+        let (tool, _) = self.registry.get(name)?;
+        policy.lacking_scopes(tool, principal.who, principal.opens())
     }
 
     fn throttled(&self, refusal: &sluicegate_limits::Refusal, limits: &CallLimits) -> Throttled {
@@ -196,10 +209,10 @@ impl Admitted {
 }
 
 impl CallLimits {
-    /// What is needed to ask others about such calls of `who`, whose limits these are.
-    fn shared(&self, shared: &Shared, who: Who) -> &SharedLimits {
+    /// What is needed to ask others about such calls of the caller whose limits these are.
+    fn shared(&self, shared: &Shared, principal: &Principal) -> &SharedLimits {
         self.shared.get_or_init(|| {
-            let counted_as = who.counted_as();
+            let counted_as = principal.who.counted_as(principal.caller.agent());
             let names = counted_as.names(self.tool.as_deref().unwrap_or_default());
             Box::new(shared.limits(&names, &self.rules, self.on_outage))
         })

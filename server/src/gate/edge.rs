@@ -63,17 +63,7 @@ impl Edge {
 
     /// Refuses requests that address a name that is not ours, or come from a page that may not call.
     pub(crate) fn check_addressing(&self, parts: &Parts) -> Result<(), Refusal> {
-        let mut named = parts.headers.get_all(header::HOST).iter();
-        let host = match (parts.uri.authority(), named.next(), named.next()) {
-            (_, _, Some(_)) => return Err(Refusal::Forbidden("The request names more than one host.".to_owned())),
-            (Some(authority), _, None) => authority.as_str(),
-            (None, Some(host), None) => host.to_str().unwrap_or_default(),
-            (None, None, None) => return Err(Refusal::Forbidden("The request names no host.".to_owned())),
-        };
-        // `user@host` names no host of ours, whatever stands behind the `@`.
-        if host.contains('@') || !self.hosts.allow(name_of(host)) {
-            return Err(Refusal::Forbidden(format!("The host `{host}` is not served here (allowed_hosts).")));
-        }
+        let host = self.check_host(parts)?;
         let Some(origin) = parts.headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
         if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
@@ -82,6 +72,21 @@ impl Edge {
             return Ok(());
         }
         Err(Refusal::Forbidden(format!("Pages of `{origin}` may not call this server (allowed_origins).")))
+    }
+
+    /// The name that a request addresses, if it is one of ours.
+    pub(crate) fn check_host<'a>(&self, parts: &'a Parts) -> Result<&'a str, Refusal> {
+        if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Refusal::Forbidden("The request names more than one host.".to_owned()));
+        }
+        let Some(host) = host_of(parts) else {
+            return Err(Refusal::Forbidden("The request names no host.".to_owned()));
+        };
+        // `user@host` names no host of ours, whatever stands behind the `@`.
+        if host.contains('@') || !self.hosts.allow(name_of(host)) {
+            return Err(Refusal::Forbidden(format!("The host `{host}` is not served here (allowed_hosts).")));
+        }
+        Ok(host)
     }
 
     /// Reads the body whole, up to the tenant's or the server's limit. What has not arrived yet is not admitted yet, so it
@@ -166,6 +171,12 @@ impl Hosts {
         matches!(self, Self::Loopback { .. })
             && origin.strip_prefix("http://").is_some_and(|page| page.eq_ignore_ascii_case(host))
     }
+}
+
+/// The `host:port` that a request addresses.
+pub(crate) fn host_of(parts: &Parts) -> Option<&str> {
+    let authority = parts.uri.authority().map(http::uri::Authority::as_str);
+    authority.or_else(|| Some(parts.headers.get(header::HOST)?.to_str().unwrap_or_default()))
 }
 
 /// Whether a `host:port` names this machine itself.

@@ -11,7 +11,7 @@ use crate::refusal::{Refusal, stdio};
 /// The gate of a server for the one caller on stdio.
 pub(crate) struct Gate {
     gate: Arc<super::Gate>,
-    /// The text of the caller's API key; not needed with `auth = "none"`.
+    /// The text of the caller's API key or token; not needed with `auth = "none"`.
     key: String,
 }
 
@@ -21,7 +21,7 @@ impl Gate {
     }
 
     async fn pass(&self, trip: &Trip, request: StdioRequest<'_>) -> Result<StdioPassage, Refusal> {
-        let principal = self.gate.authenticator.authenticate_key(&self.key).await?;
+        let principal = self.gate.authenticator.authenticate_text(Some(&self.key), None).await?;
         let policy = self.gate.admission.policy_of(&principal);
         let arrived = Arrived { principal, policy, body: bytes::Bytes::new() };
         let kind = match request.tool {

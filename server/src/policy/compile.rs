@@ -3,13 +3,15 @@
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use sluicegate_control::{KeyScopes, TenantSettings};
+use sluicegate_control::TenantSettings;
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
 use super::call_rules::CallRules;
 use super::resolve::{Asked, Resolver, Who};
+use crate::declared::Declaration;
 use crate::engine::SharedLimits;
+use crate::gate::authenticate::{Opened, Opens};
 use crate::gate::escalation::Heeded;
 use crate::telemetry::labels::CallCounters;
 use crate::usage::Series;
@@ -54,8 +56,8 @@ impl Deref for CallLimits {
 }
 
 impl CallerPolicy {
-    /// What `snapshot` means for `who`, whose key opens `scopes`.
-    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, scopes: Option<&KeyScopes>) -> Self {
+    /// What `snapshot` means for `who`, whose credential opens `opens`.
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, who: Who, opens: Opens<'_>) -> Self {
         let baseline = &snapshot.baseline;
         // A tenant that the snapshot does not know yet is newer than it.
         let tenant = who.tenant.and_then(|id| snapshot.tenant(id));
@@ -68,10 +70,7 @@ impl CallerPolicy {
         let visible: Arc<[bool]> = baseline
             .tools()
             .map(|(name, declaration)| {
-                let allowed =
-                    settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(name)));
-                let opened = scopes.is_none_or(|scopes| scopes.allow(name) && scopes.carry(&declaration.scopes));
-                allowed && opened && !snapshot.is_disabled(name, who.tenant)
+                opens.tool(name, &declaration.scopes) == Opened::Yes && is_there(snapshot, &settings, who, name)
             })
             .collect();
         let tools = visible.iter().map(|_| OnceLock::new()).collect();
@@ -88,6 +87,14 @@ impl CallerPolicy {
     /// Whether the caller has the tool.
     pub(crate) fn sees(&self, tool: ToolIndex) -> bool {
         self.visible[tool.get() as usize]
+    }
+
+    /// What a tool asks for that the caller does not see, if more scopes are all that it would take.
+    pub(crate) fn lacking_scopes(&self, tool: ToolIndex, who: Who, opens: Opens<'_>) -> Option<&[String]> {
+        let baseline = &self.snapshot.baseline;
+        let (name, Declaration { scopes, .. }) = (baseline.tool_name(tool), baseline.declaration(tool));
+        let lacking = opens.tool(name, scopes) == Opened::WithMoreScopes;
+        (lacking && is_there(&self.snapshot, &self.settings, who, name)).then_some(scopes)
     }
 
     /// The limits of what is asked, by the snapshot that this policy was made from; compiled at first use.
@@ -112,4 +119,10 @@ impl From<Arc<CallRules>> for CallLimits {
         let (counters, series, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { rules, counters, series, heeded: Heeded::default(), shared }
     }
+}
+
+/// Whether a tool is there for a tenant, whatever its callers' credentials open.
+fn is_there(snapshot: &Snapshot, settings: &TenantSettings, who: Who, tool: &str) -> bool {
+    let allowed = settings.allowed_tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(tool)));
+    allowed && !snapshot.is_disabled(tool, who.tenant)
 }

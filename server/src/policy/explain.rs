@@ -14,7 +14,7 @@ use sluicegate_mcp::ToolIndex;
 
 use super::baseline::Baseline;
 use super::call_rules::CallRules;
-use super::resolve::{Applied, Asked, Limits, Resolver, Source, Who};
+use super::resolve::{ANONYMOUS, Applied, Asked, Limits, Resolver, Source, Who};
 use super::{PolicyStore, Snapshot};
 use crate::engine::{LimitEngine, Names};
 use crate::pages;
@@ -141,8 +141,9 @@ impl Explainer {
         let asked = Asked::Tool(tool);
         let applied = Resolver { snapshot, who }.resolve(asked);
         let rules = snapshot.rules(&applied, asked);
+        let counted_as = who.counted_as(&agent.name);
         let reports = match &self.engine {
-            Some(engine) => Some(usage(engine, &rules, who, &question.tool).await),
+            Some(engine) => Some(usage(engine, &rules, &counted_as.names(&question.tool)).await),
             None => None,
         };
         Explanation {
@@ -163,7 +164,7 @@ impl Explainer {
         let CallRules { rules, .. } = &*snapshot.rules(&applied, Asked::Request);
         let caps = rules.caps().iter().rev();
         // The reports of caps come after those of rates.
-        let counted_as = who.counted_as();
+        let counted_as = who.counted_as(ANONYMOUS);
         let (tenant, agent, key, tool) = ids(&engine.limiter, &counted_as.names(""));
         let reports = engine.limiter.inspect(&Call { rules, tenant: &tenant, agent, key, tool });
         let mut reported = caps.zip(reports.into_iter().rev());
@@ -172,11 +173,9 @@ impl Explainer {
 }
 
 /// What is known of every rule: rates in order, then caps.
-async fn usage(engine: &LimitEngine, CallRules { rules, .. }: &CallRules, who: Who, tool: &str) -> Vec<RuleReport> {
-    let counted_as = who.counted_as();
-    let names = counted_as.names(tool);
-    let (tenant, agent, key, tool) = ids(&engine.limiter, &names);
-    engine.inspect(&Call { rules, tenant: &tenant, agent, key, tool }, &names).await
+async fn usage(engine: &LimitEngine, CallRules { rules, .. }: &CallRules, names: &Names<'_>) -> Vec<RuleReport> {
+    let (tenant, agent, key, tool) = ids(&engine.limiter, names);
+    engine.inspect(&Call { rules, tenant: &tenant, agent, key, tool }, names).await
 }
 
 /// The ids of a caller in this process.

@@ -29,27 +29,30 @@ pub(crate) struct Who {
     pub(crate) key: Option<KeyId>,
 }
 
-/// The names under which a caller's limits count: ids, so that nobody inherits with a name what was used under it.
-pub(crate) struct CountedAs {
+/// The names under which a caller's limits count: of the tenant and the key their ids, so that nobody inherits with a name
+/// what was used under it. An agent's name belongs to one agent for as long as its tenant lives, and is known before its id
+/// is: a token may name somebody new.
+pub(crate) struct CountedAs<'a> {
     tenant: Option<String>,
-    agent: String,
+    agent: &'a str,
     key: Option<String>,
 }
 
 impl Who {
-    pub(crate) fn counted_as(self) -> CountedAs {
+    /// The names of this caller, whose agent is called `agent`.
+    pub(crate) fn counted_as(self, agent: &str) -> CountedAs<'_> {
         CountedAs {
             tenant: self.tenant.map(|tenant| tenant.to_string()),
-            agent: self.agent.map_or_else(|| ANONYMOUS.to_owned(), |agent| agent.to_string()),
+            agent,
             key: self.key.map(|key| key.to_string()),
         }
     }
 }
 
-impl CountedAs {
+impl CountedAs<'_> {
     pub(crate) fn names<'a>(&'a self, tool: &'a str) -> Names<'a> {
         let tenant = self.tenant.as_deref().map_or(TenantIdentity::Untenanted, TenantIdentity::Named);
-        Names { tenant, agent: &self.agent, key: self.key.as_deref().unwrap_or_default(), tool }
+        Names { tenant, agent: self.agent, key: self.key.as_deref().unwrap_or_default(), tool }
     }
 }
 

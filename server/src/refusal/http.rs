@@ -1,6 +1,8 @@
 //! A refusal as an HTTP response: status, fields and JSON-RPC body, all from one report.
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use std::sync::Arc;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -9,6 +11,7 @@ use super::report::{MODERN, Report};
 use super::style::CompatibilityList;
 use super::{Refusal, fields};
 use crate::settings::{RefusalCode, RefusalStyle};
+use crate::token::resource::Resource;
 
 /// The response field of our correlation id.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -22,6 +25,8 @@ pub(crate) struct Peer<'a> {
     pub(crate) version: Option<&'a str>,
     /// The `User-Agent`.
     pub(crate) user_agent: &'a str,
+    /// The `host:port` that it has addressed.
+    pub(crate) host: Option<&'a str>,
     /// Whether the request is a `tools/call`.
     pub(crate) is_tool_call: bool,
 }
@@ -32,6 +37,8 @@ pub(crate) struct Wording {
     pub(crate) style: RefusalStyle,
     pub(crate) code: RefusalCode,
     pub(crate) compatibility: CompatibilityList,
+    /// Where tokens are accepted: what is said of where to get one.
+    pub(crate) resource: Option<Arc<Resource>>,
 }
 
 impl Wording {
@@ -52,6 +59,21 @@ impl Wording {
         (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body)
     }
 
+    /// What would be needed to be let in (RFC 6750, section 3).
+    pub(crate) fn challenge(&self, refusal: &Refusal, host: Option<&str>) -> Option<HeaderValue> {
+        let (error, scope) = match refusal {
+            Refusal::Unauthenticated(_) => (None, None),
+            Refusal::InvalidToken(_) => (Some("invalid_token"), None),
+            Refusal::InsufficientScope(scope) => (Some("insufficient_scope"), Some(&**scope)),
+            _ => return None,
+        };
+        Some(match (&self.resource, error) {
+            (Some(resource), _) => resource.challenge(host, error, scope),
+            (None, None) => HeaderValue::from_static("Bearer realm=\"sluicegate\""),
+            (None, Some(_)) => HeaderValue::from_static("Bearer realm=\"sluicegate\", error=\"invalid_token\""),
+        })
+    }
+
     /// Only what a limit refused has a style, and an answer without an id never has the status 200: clients that wait
     /// for their id would wait for ever.
     fn style(&self, refusal: &Refusal, peer: Peer<'_>, tenant_style: Option<RefusalStyle>) -> RefusalStyle {
@@ -67,20 +89,33 @@ impl Wording {
 }
 
 impl Refusal {
-    /// Writes the fields that go with status and body.
-    pub(crate) fn write_fields(&self, headers: &mut HeaderMap) {
+    /// Writes the fields that go with status and body. `challenge` says what would be needed to be let in.
+    pub(crate) fn write_fields(&self, headers: &mut HeaderMap, challenge: Option<HeaderValue>) {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = self.retry_after_seconds().and_then(fields::number) {
             headers.insert(header::RETRY_AFTER, seconds);
         }
-        if let Self::Unauthenticated(_) = self {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"sluicegate\""));
+        if let Some(challenge) = challenge {
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if let Self::Throttled(throttled) = self {
             throttled.fields.write(headers);
         }
     }
+}
+
+/// A refusal of what is not MCP.
+pub(crate) fn in_plain_words(refusal: &Refusal) -> Response<Bytes> {
+    let report = refusal.report(RefusalCode::Auto, None, "");
+    let mut response = Response::new(Bytes::from(report.sentence() + "\n"));
+    *response.status_mut() = StatusCode::from_u16(report.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if let Some(seconds) = refusal.retry_after_seconds() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// Enough for nearly every refusal, so that its body is written without growing.

@@ -75,7 +75,7 @@ impl<'a> Object<'a> {
 pub(crate) struct Text<'a>(&'a mut String);
 
 impl<'a> Text<'a> {
-    fn write(text: &'a mut String, pieces: impl FnOnce(&mut Text<'_>)) {
+    pub(super) fn write(text: &'a mut String, pieces: impl FnOnce(&mut Text<'_>)) {
         text.push('"');
         pieces(&mut Text(text));
         text.push('"');

@@ -30,6 +30,13 @@ impl Report<'_> {
         self.refusal.message(text);
     }
 
+    /// The same for those who take no JSON.
+    pub(crate) fn sentence(&self) -> String {
+        let mut json = String::new();
+        Text::write(&mut json, |text| self.message(text));
+        serde_json::from_str(&json).unwrap_or_default()
+    }
+
     /// Writes the members of what is `error.data` of JSON-RPC, and in `_meta` of a tool result.
     pub(crate) fn data(&self, data: &mut Object<'_>) {
         data.text("reason", self.refusal.reason());
@@ -48,6 +55,7 @@ impl Refusal {
         match self {
             Self::Throttled(throttled) => throttled.wait.map(Wait::retry_after_seconds),
             Self::Unavailable(_) => Some(UNAVAILABLE_RETRY_SECONDS),
+            Self::TooManyFailures { seconds } => Some(*seconds),
             Self::TooManySessions | Self::TooManyStreams { .. } => Some(SESSION_RETRY_SECONDS),
             _ => None,
         }
@@ -56,7 +64,11 @@ impl Refusal {
     /// The word for it on the wire and in the log.
     pub(crate) const fn reason(&self) -> &'static str {
         match self {
-            Self::Unauthenticated(_) => "unauthenticated",
+            Self::Unauthenticated(_) | Self::InvalidToken(_) => "unauthenticated",
+            Self::TooManyFailures { .. } => "too_many_failures",
+            Self::NoTenant(_) => "no_tenant",
+            Self::NoAgent(_) => "no_agent",
+            Self::InsufficientScope(_) => "insufficient_scope",
             Self::Suspended(_) => "suspended",
             Self::Forbidden(_) => "forbidden",
             Self::Throttled(throttled) => throttled.reason.as_str(),
@@ -82,13 +94,19 @@ impl Refusal {
 
     const fn status(&self) -> u16 {
         match self {
-            Self::Unauthenticated(_) => 401,
-            Self::Suspended(_) | Self::Forbidden(_) => 403,
+            Self::Unauthenticated(_) | Self::InvalidToken(_) => 401,
+            Self::Suspended(_)
+            | Self::Forbidden(_)
+            | Self::NoTenant(_)
+            | Self::NoAgent(_)
+            | Self::InsufficientScope(_) => 403,
             Self::BodyTooLarge { .. } => 413,
             Self::BodyTimeout => 408,
             Self::BodyBroken => 400,
             Self::TimedOut { .. } => 504,
-            Self::Throttled(_) | Self::TooManySessions | Self::TooManyStreams { .. } => 429,
+            Self::Throttled(_) | Self::TooManyFailures { .. } | Self::TooManySessions | Self::TooManyStreams { .. } => {
+                429
+            }
             Self::Unavailable(_) => 503,
         }
     }
@@ -96,7 +114,15 @@ impl Refusal {
     fn message(&self, text: &mut Text<'_>) {
         match self {
             Self::Throttled(throttled) => throttled.message(text),
-            Self::Unauthenticated(what) => text.push(what),
+            Self::Unauthenticated(what) | Self::InvalidToken(what) | Self::NoTenant(what) | Self::NoAgent(what) => {
+                text.push(what);
+            }
+            Self::TooManyFailures { seconds } => {
+                text.push(&format!("Authentication has failed too often from this address. Retry in {seconds} s."))
+            }
+            Self::InsufficientScope(scope) => {
+                text.push(&format!("This tool asks for scopes that the token lacks: {scope}."));
+            }
             Self::Suspended(who) => {
                 text.push(&format!("This {who} is suspended. Ask the operator of this server."));
             }
@@ -121,6 +147,8 @@ impl Refusal {
     const fn suggestion(&self) -> Option<&'static str> {
         match self {
             Self::TooManySessions => Some("end sessions that are no longer used, or wait for idle ones to expire"),
+            Self::TooManyFailures { .. } => Some("check the credentials; good ones are served at once"),
+            Self::InsufficientScope(_) => Some("get a token with these scopes, or use another tool"),
             Self::TooManyStreams { .. } => Some("close streams that are no longer needed"),
             Self::Unavailable(_) => Some("wait a second before retrying"),
             _ => None,

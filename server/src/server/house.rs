@@ -1,5 +1,6 @@
 //! Everything behind the transports: built once, closed in order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use crate::declared::{Declared, DeclaredText};
 use crate::engine::{Keyspace, LimitEngine, SharedOptions, Upkeep};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
-use crate::gate::authenticate::Authenticator;
+use crate::gate::authenticate::{Authenticator, Surroundings, Tokens};
 use crate::gate::edge::Edge;
 use crate::gate::escalation::Escalation;
 use crate::gate::proxies::Proxies;
+use crate::gate::strangers::Strangers;
 use crate::gate::streams::Streams;
 use crate::health::{self, Health};
 use crate::keeping;
@@ -33,7 +35,10 @@ use crate::policy::settings::SettingsReload;
 use crate::refusal::http::Wording;
 use crate::refusal::style::CompatibilityList;
 use crate::settings::{SessionMode, Settings, SettingsError};
+use crate::sightings::Sightings;
 use crate::telemetry::{Telemetry, process};
+use crate::token::Verifier;
+use crate::token::resource::Resource;
 use crate::usage::{self, Usage};
 use crate::webhooks::Webhooks;
 
@@ -54,6 +59,8 @@ pub(crate) struct House {
     pub(crate) health: Arc<Health>,
     /// What the panel and the admin API ask.
     pub(crate) live: Arc<Live>,
+    /// Where tokens are accepted: what is said of where to get one.
+    pub(crate) resource: Option<Arc<Resource>>,
     /// `None` where the settings come from no files.
     pub(crate) settings_reload: Option<Arc<SettingsReload>>,
     pub(crate) control: Control,
@@ -77,9 +84,13 @@ impl House {
         let baseline = Arc::new(Baseline::new(settings, declared.iter().cloned())?);
         register_tools(&control, &registry).await.map_err(StartError::database("told of the tools"))?;
 
-        let options =
-            LimiterOptions { max_live_keys_per_tenant: settings.max_live_keys_per_tenant, ..LimiterOptions::default() };
-        let limiter = Limiter::new(limiter_clock.clone().unwrap_or_default(), options);
+        let options = LimiterOptions {
+            max_live_keys_per_tenant: settings.max_live_keys_per_tenant,
+            fair_share: settings.fair_share,
+            ..LimiterOptions::default()
+        };
+        let measured_by = limiter_clock.clone().unwrap_or_default();
+        let limiter = Limiter::new(measured_by.clone(), options);
         let instance = rand::rng().random::<u64>();
         let (limits, upkeep) = limit_engine(limiter.clone(), limiter_clock, settings, instance).await?;
         let telemetry = Arc::new(Telemetry::new(&registry, settings.metrics_series));
@@ -90,23 +101,38 @@ impl House {
         let last_used = Arc::new(LastUsed::default());
         let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
 
+        let sightings = Arc::new(Sightings::default());
+        let strangers = Arc::new(Strangers::new(settings, measured_by.clone())?);
+        let tokens = Verifier::new(settings, measured_by, clock.clone())?.map(Arc::new);
+        let asked = asked_scopes(&policy);
+        let resource = tokens.as_ref().map(|verifier| {
+            let asked = asked.iter().map(ToString::to_string);
+            Arc::new(Resource::new(settings, verifier.rules(), &info.name, asked))
+        });
+
         let streams = Streams::new(settings, draining.clone());
         let state_key = (!settings.state_key.is_empty()).then_some(&*settings.state_key);
         let engine = Engine::new(Arc::clone(&registry), info, handler.unwrap_or_default(), state_key)
             .map_err(|error| SettingsError(format!("state_key: {error}")))?;
         let tools = registry.iter().map(|(_, tool)| tool.name().into());
+        let around = Surroundings {
+            control: control.clone(),
+            limiter: limiter.clone(),
+            policy: Arc::clone(&policy),
+            clock: clock.clone(),
+            reading: settings.agent_concurrency as usize,
+            last_used: Arc::clone(&last_used),
+            sightings: Arc::clone(&sightings),
+            strangers: Arc::clone(&strangers),
+        };
         let usage = Arc::new(Usage::new(settings.usage_series, tools, clock.clone()));
         let gate = Gate {
             edge: Edge::new(settings),
             proxies: Proxies::new(settings)?,
             authenticator: Authenticator::new(
                 settings.auth,
-                control.clone(),
-                limiter.clone(),
-                Arc::clone(&policy),
-                clock.clone(),
-                settings.agent_concurrency as usize,
-                Arc::clone(&last_used),
+                around,
+                tokens.clone().map(|verifier| Tokens::new(verifier, asked)),
             ),
             admission: Admission::new(
                 limits.clone(),
@@ -122,8 +148,10 @@ impl House {
                 style: settings.refusal_style,
                 code: settings.rate_limit_error_code,
                 compatibility: CompatibilityList::new(&settings.compatibility),
+                resource: resource.clone(),
             },
             streams: Arc::clone(&streams),
+            strangers,
             meter: Arc::new(Meter::new(Arc::clone(&usage), Arc::clone(&telemetry))),
             draining: draining.clone(),
         };
@@ -146,6 +174,10 @@ impl House {
             tasks.spawn(Arc::clone(reload).follow(shutdown.clone()));
         }
         tasks.spawn(last_used.write(control.clone(), shutdown.clone()));
+        tasks.spawn(sightings.write(control.clone(), shutdown.clone()));
+        if let Some(jwks) = tokens.as_ref().and_then(|verifier| verifier.jwks()) {
+            tasks.spawn(Arc::clone(jwks).follow(shutdown.clone()));
+        }
         tasks.spawn(usage::write(Arc::clone(&usage), control.clone(), settings.keep(), shutdown.clone()));
         tasks.spawn(sweep(limiter, shutdown.clone()));
         tasks.spawn(keep_up(telemetry, shutdown.clone()));
@@ -165,7 +197,20 @@ impl House {
         tasks.spawn(keeping::keep(id, bind, control.clone(), Arc::clone(&live), limits.shared, shutdown.clone()));
         tasks.spawn(webhooks.deliver(shutdown.clone()));
         tasks.spawn(Arc::clone(&gate).watch_streams(shutdown.clone()));
-        Ok(Self { gate, engine, explainer, health, live, settings_reload, control, clock, draining, shutdown, tasks })
+        Ok(Self {
+            gate,
+            engine,
+            explainer,
+            health,
+            live,
+            resource,
+            settings_reload,
+            control,
+            clock,
+            draining,
+            shutdown,
+            tasks,
+        })
     }
 
     /// What the admin API works with.
@@ -213,6 +258,14 @@ fn session_options(settings: &Settings) -> Option<SessionOptions> {
             idle: settings.session_idle.0,
         }),
     }
+}
+
+/// The scopes that tools ask for, each once.
+fn asked_scopes(policy: &PolicyStore) -> Box<[Arc<str>]> {
+    let snapshot = policy.current();
+    let asked: BTreeSet<&str> =
+        snapshot.baseline.tools().flat_map(|(_, declaration)| declaration.scopes.iter().map(String::as_str)).collect();
+    asked.into_iter().map(Arc::from).collect()
 }
 
 /// What every tool declares, by name in the registry's order.

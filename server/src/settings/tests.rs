@@ -95,6 +95,8 @@ const ACCESSORS: &[(&str, &str)] = &[
     ("metrics_bind", "metrics_address"),
     ("database_url", "database"),
     ("auth_none_anywhere", "check"),
+    ("public_url", "public_url"),
+    ("failed_logins_per_address", "failures_per_address"),
     ("keep_usage_minutes", "keep"),
     ("keep_usage_hours", "keep"),
     ("keep_usage_days", "keep"),

@@ -14,8 +14,35 @@ use sluicegate_control::RefusalStyle;
 pub enum AuthMode {
     /// By an API key in `Authorization: Bearer …` or `X-API-Key`.
     Keys,
+    /// By a token of an identity provider in `Authorization: Bearer …`.
+    Jwt,
+    /// By either.
+    Both,
     /// Not at all: everybody is one anonymous caller.
     None,
+}
+
+impl AuthMode {
+    /// Whether API keys are accepted.
+    pub(crate) const fn takes_keys(self) -> bool {
+        matches!(self, Self::Keys | Self::Both)
+    }
+
+    /// Whether tokens are accepted.
+    pub(crate) const fn takes_tokens(self) -> bool {
+        matches!(self, Self::Jwt | Self::Both)
+    }
+}
+
+impl fmt::Display for AuthMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keys => "keys",
+            Self::Jwt => "jwt",
+            Self::Both => "both",
+            Self::None => "none",
+        })
+    }
 }
 
 /// Who counts what limits allow.

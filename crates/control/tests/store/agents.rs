@@ -67,7 +67,7 @@ on_both! {
             sighting(&acme, "by-hand", START + 7),
         ];
         let report = store.control.agents().record_sightings(&store.root, &seen).await.unwrap();
-        assert_eq!(report, SightingReport { known: 1, created: 1, dropped: 0 });
+        assert_eq!(report, SightingReport { known: 1, created: 1, ..SightingReport::default() });
 
         let late = [sighting(&acme, "by-hand", START + 1)];
         store.control.agents().record_sightings(&store.root, &late).await.unwrap();
@@ -84,6 +84,22 @@ on_both! {
         );
     }
 
+    async fn the_subject_of_a_token_is_found_by_names_and_has_an_id_once_it_was_seen(store: &Store) {
+        let (acme, globex) = (store.tenant("acme").await, store.tenant("globex").await);
+        let subject = async |tenant: &str, agent: &str| {
+            store.control.credentials().subject(tenant, agent).await.unwrap()
+        };
+        let new = subject("acme", "alice").await.unwrap();
+        assert_eq!((new.tenant_id, new.tenant_slug.as_str(), new.agent_id), (acme.id, "acme", None));
+        store.control.agents().record_sightings(&store.root, &[sighting(&acme, "alice", START)]).await.unwrap();
+        let row = store.control.agents().get(&store.root, &"acme".into(), &"alice".into()).await.unwrap();
+        assert_eq!(subject("acme", "alice").await.unwrap().agent_id, Some(row.id));
+        let theirs = subject("globex", "alice").await.unwrap();
+        assert_eq!((theirs.tenant_id, theirs.agent_id), (globex.id, None));
+        assert_eq!(subject("initech", "alice").await, None);
+        assert_eq!(subject(&acme.id.to_string(), "alice").await, None, "tokens name tenants by slug");
+    }
+
     async fn invented_names_cannot_fill_the_database(store: &Store) {
         let acme = store.tenant("acme").await;
         let globex = store.tenant("globex").await;
@@ -93,7 +109,7 @@ on_both! {
         seen.push(sighting(&globex, "honest", START));
         seen.push(sighting(&globex, "bad\nname", START));
         let report = store.control.agents().record_sightings(&store.root, &seen).await.unwrap();
-        assert_eq!(report, SightingReport { known: 0, created: 5, dropped: 17 });
+        assert_eq!(report, SightingReport { known: 0, created: 5, dropped: 17, full: vec![acme.id] });
         assert_eq!(names(store, "acme").await.len(), 5);
         assert_eq!(names(store, "globex").await, ["honest"]);
         store.agent("acme", "an operator may go on").await;
@@ -119,6 +135,6 @@ on_both! {
         store.clock.advance(Duration::from_secs(1));
         let seen = [sighting(&acme, "late", START)];
         let report = store.control.agents().record_sightings(&store.root, &seen).await.unwrap();
-        assert_eq!(report, SightingReport { known: 0, created: 0, dropped: 1 });
+        assert_eq!(report, SightingReport { known: 0, created: 0, dropped: 1, full: vec![acme.id] });
     }
 }

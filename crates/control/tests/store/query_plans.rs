@@ -68,6 +68,7 @@ async fn statements(store: &Store) -> Vec<String> {
     }
     let f = fixture(store, 1000).await;
     store.control.credentials().find(f.key).await.unwrap().unwrap();
+    store.control.credentials().subject("acme", "u-42").await.unwrap();
     store.control.keys().record_uses(&store.root, &[(f.key, START)]).await.unwrap();
     let seen = ["u-42", "new"].map(|name| Sighting { tenant: f.acme, agent: name.to_owned(), at: START });
     store.control.agents().record_sightings(&store.root, &seen).await.unwrap();

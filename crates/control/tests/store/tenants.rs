@@ -62,8 +62,24 @@ on_both! {
         let default = TenantSettings::default;
         assert_eq!(set(TenantSettings { max_body_bytes: Some(0), ..default() }).await, "invalid");
         let patterns = |n| Some(vec![sluicegate_control::ToolGlob::any(); n]);
+        assert_eq!(set(TenantSettings { weight: Some(0), ..default() }).await, "invalid");
+        assert_eq!(set(TenantSettings { weight: Some(1_001), ..default() }).await, "invalid");
+        assert_eq!(set(TenantSettings { weight: Some(1_000), ..default() }).await, "ok");
         assert_eq!(set(TenantSettings { allowed_tools: patterns(64), ..default() }).await, "ok");
         assert_eq!(set(TenantSettings { allowed_tools: patterns(65), ..default() }).await, "invalid");
+    }
+
+    async fn a_weight_takes_from_others_so_whoever_is_confined_to_a_tenant_cannot_change_it(store: &Store) {
+        let acme = store.tenant("acme").await.id;
+        let alice = Actor::user("alice", Role::Owner, Reach::Tenant(acme));
+        let set = async |actor, weight, max_body_bytes| {
+            let settings = TenantSettings { weight, max_body_bytes, ..TenantSettings::default() };
+            kind(&store.control.tenants().set_settings(actor, &"acme".into(), settings).await)
+        };
+        assert_eq!(set(&alice, Some(2), None).await, "forbidden");
+        assert_eq!(set(&store.root, Some(2), None).await, "ok");
+        assert_eq!(set(&alice, Some(2), Some(1_000)).await, "ok", "the rest is its own");
+        assert_eq!(set(&alice, None, Some(1_000)).await, "forbidden");
     }
 
     async fn a_slug_is_unique_and_well_formed(store: &Store) {
@@ -93,6 +109,7 @@ on_both! {
             refusal_style: Some(RefusalStyle::ToolResult),
             max_body_bytes: Some(1 << 20),
             allowed_tools: Some(vec!["reports_*".parse().unwrap()]),
+            weight: Some(2),
         };
         tenants.set_settings(&store.root, &acme, settings.clone()).await.unwrap();
         let metadata = serde_json::json!({ "customer": 7 }).into();

@@ -9,7 +9,8 @@ use super::{Call, Core, Limiter};
 use crate::{
     Admission, Permit, Place, Reason, Refusal, RuleRef, RuleSet, Rules, Standing, ToolId, Wait,
     cell::Usage,
-    lock::Locked,
+    fair::{Ceiling, Portion, Verdict},
+    lock::{Lock, Locked},
     permit::Places,
     rules::{CompiledCap, CompiledRate, Identity, Kind, slot_key},
     table::{Site, Table},
@@ -78,7 +79,10 @@ impl Limiter {
         // Also when the tenant's own limits refuse: the longest wait of all is the answer.
         let server = match &*rules.server_rates {
             [] => None,
-            rates => Some(Server::ask(core, rates, &who, now, &mut refusals)),
+            rates => {
+                let ceiling = rules.ceiling.as_ref().filter(|_| core.options.fair_share);
+                Some(Server::ask(core, rates, ceiling, &call.tenant.0.portion, &who, now, &mut refusals))
+            }
         };
 
         if let Some(worst) = &refusals.worst {
@@ -98,7 +102,8 @@ impl Limiter {
             }
         }
         if let Some(server) = server {
-            standing = server.charge(&rules.server_rates, &who, nearest.left).or(standing);
+            let portion = &call.tenant.0.portion;
+            standing = server.charge(&rules.server_rates, portion, &who, nearest.left).or(standing);
         }
         table.make_room(now);
         drop(table);
@@ -226,6 +231,7 @@ pub(super) struct Server<'a> {
     now: u64,
     sites: [Site; SERVER_RATES],
     nearest: Nearest,
+    verdict: Verdict,
 }
 
 impl<'a> Server<'a> {
@@ -233,6 +239,8 @@ impl<'a> Server<'a> {
     pub(super) fn ask(
         core: &'a Core,
         rates: &[CompiledRate],
+        ceiling: Option<&Ceiling>,
+        portion: &Lock<Portion>,
         who: &Identity,
         now: u64,
         refusals: &mut Refusals,
@@ -240,13 +248,34 @@ impl<'a> Server<'a> {
         let mut table = core.server.lock();
         let now = table.time(now);
         let mut sites = [Site::NOWHERE; SERVER_RATES];
+        // What the tenant's own limits refuse asks nothing of the server.
+        let ceiling = ceiling.filter(|_| refusals.worst.is_none());
         let nearest = ask(&mut table, rates, who, now, &mut sites, refusals);
-        Self { table, now, sites, nearest }
+        let mut verdict = Verdict::Free;
+        if let Some(ceiling) = ceiling {
+            let rate = &rates[ceiling.at];
+            let used = table.view(rate, rate.key(who), now).map_or(0, |cell| cell.usage(now).used);
+            verdict = core.shares.lock().ask(ceiling, &mut portion.lock(), now, rate.cost, used);
+            if let Verdict::Refused(wait) = verdict {
+                refusals.share(rate, used, wait);
+            }
+        }
+        Self { table, now, sites, nearest, verdict }
     }
 
     /// Charges the call to the rates. Says how the nearest of them stands if less than `left` is left there.
     #[inline(never)]
-    pub(super) fn charge(mut self, rates: &[CompiledRate], who: &Identity, left: u64) -> Option<Standing> {
+    pub(super) fn charge(
+        mut self,
+        rates: &[CompiledRate],
+        portion: &Lock<Portion>,
+        who: &Identity,
+        left: u64,
+    ) -> Option<Standing> {
+        if self.verdict != Verdict::Free {
+            let cost = rates.first().map_or(1, |rate| rate.cost);
+            portion.lock().charge(self.verdict, self.now, cost);
+        }
         let standing = charge(&mut self.table, rates, &self.sites, self.nearest, who, self.now);
         standing.filter(|_| self.nearest.left < left)
     }
@@ -281,6 +310,14 @@ impl Refusals {
         let used = table.view(rate, key, now).map_or(0, |cell| cell.usage(now).used);
         let worst = Worst { rule: RuleRef::Rate(rate.index), reason, wait, used, allowed: rate.capacity };
         self.add(rate.observe, worst);
+    }
+
+    /// A rate that has room, but for others. How long that is so depends on them.
+    #[cold]
+    pub(super) fn share(&mut self, rate: &CompiledRate, used: u64, wait: u64) {
+        let wait = Some(Wait::estimated(wait));
+        let rule = RuleRef::Rate(rate.index);
+        self.add(false, Worst { rule, reason: Reason::RateLimit, wait, used, allowed: rate.capacity });
     }
 
     #[cold]

@@ -45,9 +45,10 @@ impl Limiter {
             table.make_room(now);
         }
         if !rules.server_rates.is_empty() {
-            let server = Server::ask(core, &rules.server_rates, &who, now, &mut refusals);
+            let portion = &call.tenant.0.portion;
+            let server = Server::ask(core, &rules.server_rates, None, portion, &who, now, &mut refusals);
             if charges {
-                server.charge(&rules.server_rates, &who, u64::MAX);
+                server.charge(&rules.server_rates, portion, &who, u64::MAX);
             }
         }
         refusals

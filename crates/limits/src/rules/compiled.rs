@@ -4,6 +4,7 @@ use super::{CapRule, Place, RateRule};
 use crate::{
     Algorithm, Mode, Priority,
     cell::{MAX_RING, Stamp, window_tag},
+    fair::Ceiling,
     identity::OVERFLOW,
 };
 
@@ -15,6 +16,8 @@ const MOST_CHARGE: u64 = 1 << 62;
 pub(crate) struct Compiled {
     pub(crate) tenant_rates: Box<[CompiledRate]>,
     pub(crate) server_rates: Box<[CompiledRate]>,
+    /// The lowest of the server's rates that all tenants share.
+    pub(crate) ceiling: Option<Ceiling>,
     /// Caps that enforce come before those that observe.
     pub(crate) tenant_caps: Box<[CompiledCap]>,
     pub(crate) server_caps: Box<[CompiledCap]>,
@@ -29,7 +32,9 @@ impl Compiled {
         priority: Priority,
         reserve: bool,
     ) -> Self {
-        let rates = rates.into_iter().map(|(index, rule)| CompiledRate::new(&rule, index, cost));
+        let rates: Vec<_> = rates.into_iter().collect();
+        let ceiling = ceiling(rates.iter().map(|(_, rule)| rule));
+        let rates = rates.iter().map(|(index, rule)| CompiledRate::new(rule, *index, cost));
         let mut caps: Vec<_> =
             caps.into_iter().map(|(index, rule)| CompiledCap::new(&rule, index, priority, reserve)).collect();
         // Who enforces takes the slot; who observes the same slots looks on.
@@ -39,10 +44,22 @@ impl Compiled {
         Self {
             tenant_rates: tenant_rates.into(),
             server_rates: server_rates.into(),
+            ceiling,
             tenant_caps: tenant_caps.into(),
             server_caps: server_caps.into(),
         }
     }
+}
+
+/// The lowest of the rates that hold for all of the server.
+fn ceiling<'a>(rates: impl Iterator<Item = &'a RateRule>) -> Option<Ceiling> {
+    let server_wide = rates.filter(|rule| rule.place.is_server_wide());
+    let shared = server_wide.enumerate().filter(|(_, rule)| rule.place == Place::Server && rule.mode == Mode::Enforce);
+    let ceilings = shared.map(|(at, rule)| {
+        let quota = rule.limit.quota();
+        Ceiling::new(at, quota.count(), quota.window_ns(), rule.limit.capacity())
+    });
+    ceilings.min_by(|one, other| one.per_second().total_cmp(&other.per_second()))
 }
 
 /// Which algorithm, and the numbers only it needs.

@@ -1,5 +1,6 @@
 //! What must be proven of the limits, each on injected time; one module for each proof.
 
+mod fair_share;
 mod identities;
 mod lists;
 mod lowering;

@@ -67,6 +67,11 @@ impl World {
 }
 
 impl Caller {
+    pub(crate) fn of(limiter: &Limiter, tenant: &str, agent: &str, tool: &str) -> Self {
+        let tenant = limiter.tenant(TenantIdentity::Named(tenant));
+        Self { agent: tenant.agent(agent), key: None, tool: limiter.tool(tool), tenant }
+    }
+
     pub(crate) fn call<'a>(&'a self, rules: &'a Rules) -> Call<'a> {
         Call { rules, tenant: &self.tenant, agent: self.agent, key: self.key, tool: self.tool }
     }
