@@ -58,3 +58,6 @@ DROP INDEX usage_day_tenant_throttled;
 CREATE INDEX usage_day_tool_throttled ON usage_day (tool, bucket, tenant_id, agent_id, throttled) WHERE throttled > 0;
 CREATE INDEX usage_day_tenant_tool_throttled ON usage_day
     (tenant_id, tool, bucket, agent_id, throttled) WHERE throttled > 0;
+
+-- The calls of a page of tenants over a day are read from this alone.
+CREATE INDEX usage_sum_hour_calls ON usage_sum_hour (tenant_id, bucket, tool, calls, throttled);
