@@ -118,7 +118,8 @@ async fn invented_agents(address: String, key: SigningKey) {
     let mut connection = Connection::open(&address).await;
     for at in 0..flood() {
         let token = key.sign(&claims_from(WallClock::system().now_ms(), "umbrella", &format!("invented-{at}")));
-        assert_eq!(connection.call(&token, "echo").await, 200);
+        // As above: those who come later share one bucket.
+        assert!(matches!(connection.call(&token, "echo").await, 200 | 429));
     }
 }
 
