@@ -118,7 +118,7 @@ impl Refusal {
                 text.push(what);
             }
             Self::TooManyFailures { seconds } => {
-                text.push(&format!("Authentication has failed too often from this address. Retry in {seconds} s."))
+                text.push(&format!("Authentication has failed too often from this address. Retry in {seconds} s."));
             }
             Self::InsufficientScope(scope) => {
                 text.push(&format!("This tool asks for scopes that the token lacks: {scope}."));
