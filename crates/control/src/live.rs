@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::actor::Actor;
-use crate::agents::Agent;
+use crate::agents::AgentRef;
 use crate::error::ControlError;
 use crate::ids::{AlertRuleId, KeyId};
 use crate::policy::Revision;
+use crate::tenants::TenantRef;
 use crate::tools::Tool;
 
 /// An answer on its way.
@@ -36,7 +37,8 @@ pub trait LiveView: Send + Sync + 'static {
     fn explain_each<'a>(
         &'a self,
         actor: &'a Actor,
-        agent: &'a Agent,
+        tenant: &'a TenantRef,
+        agent: &'a AgentRef,
         key: Option<KeyId>,
         tools: &'a [Tool],
     ) -> Answer<'a, Result<Vec<Explanation>, ControlError>>;

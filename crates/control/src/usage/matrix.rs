@@ -119,7 +119,7 @@ fn page(grain: Grain, of_tenant: bool, of_tool: bool) -> String {
     let tenant = if of_tenant { "tenant_id = $7" } else { "CAST($7 AS TEXT) = '*'" };
     let (from, and_tool) = match of_tool {
         true => ("usage", "AND tool = $8 AND throttled > 0"),
-        false => ("usage_refused", ""),
+        false => ("usage_throttled", ""),
     };
     let and_tool_of_cell = if of_tool { "AND u.tool = $8" } else { "" };
     format!(

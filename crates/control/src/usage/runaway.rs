@@ -41,7 +41,7 @@ pub struct Runaway {
 
 const RUNAWAYS: &str = "SELECT m.tenant_id, t.slug, m.agent_id, a.name, CAST(MAX(m.throttled) AS BIGINT) AS refusals,
             CAST(MAX(m.ignored_waits) AS BIGINT) AS ignored, CAST(MAX(m.bucket) AS BIGINT) AS at
-     FROM usage_refused_minute m
+     FROM usage_throttled_minute m
      JOIN agents a ON a.id = m.agent_id
      JOIN tenants t ON t.id = a.tenant_id
      WHERE m.bucket >= $1 AND (m.throttled >= $2 OR m.ignored_waits >= $3)

@@ -65,9 +65,9 @@ const FORGET: [&str; 9] = [
     "DELETE FROM usage_sum_minute WHERE bucket < $1",
     "DELETE FROM usage_sum_hour WHERE bucket < $1",
     "DELETE FROM usage_sum_day WHERE bucket < $1",
-    "DELETE FROM usage_refused_minute WHERE bucket < $1",
-    "DELETE FROM usage_refused_hour WHERE bucket < $1",
-    "DELETE FROM usage_refused_day WHERE bucket < $1",
+    "DELETE FROM usage_throttled_minute WHERE bucket < $1",
+    "DELETE FROM usage_throttled_hour WHERE bucket < $1",
+    "DELETE FROM usage_throttled_day WHERE bucket < $1",
 ];
 
 const FORGET_WRITERS: &str = "DELETE FROM usage_writers WHERE at < $1";
@@ -86,9 +86,9 @@ static ADD: LazyLock<[[String; 4]; 3]> =
 static ADD_SUMS: LazyLock<[[String; 4]; 3]> =
     LazyLock::new(|| upserts("usage_sum", &["tenant_id", "bucket", "tool"], Counts::COLUMNS));
 
-/// For each grain and size: into what agents were refused.
-static ADD_REFUSED: LazyLock<[[String; 4]; 3]> =
-    LazyLock::new(|| upserts("usage_refused", &["tenant_id", "agent_id", "bucket"], &["throttled", "ignored_waits"]));
+/// For each grain and size: into how often agents were throttled.
+static ADD_THROTTLED: LazyLock<[[String; 4]; 3]> =
+    LazyLock::new(|| upserts("usage_throttled", &["tenant_id", "agent_id", "bucket"], &["throttled", "ignored_waits"]));
 
 fn upserts(table: &str, key: &[&str], counters: &[&str]) -> [[String; 4]; 3] {
     Grain::ALL.map(|grain| SIZES.map(|rows| upsert(&format!("{table}_{}", grain.word()), key, counters, rows)))
@@ -108,8 +108,8 @@ fn upsert(table: &str, key: &[&str], counters: &[&str], rows: usize) -> String {
     )
 }
 
-/// Tenant, agent (none in the sums), bucket and tool (none in what agents were refused), in the order in which rows are
-/// locked.
+/// Tenant, agent (none in the sums), bucket and tool (none in how often agents were throttled), in the order in which
+/// rows are locked.
 type RowKey = (String, Option<String>, i64, Option<String>);
 
 impl Usage<'_> {
@@ -128,7 +128,7 @@ impl Usage<'_> {
             return Ok(false);
         }
         for grain in Grain::ALL {
-            let [mut rows, mut sums, mut refused] = [const { BTreeMap::<RowKey, Counts>::new() }; 3];
+            let [mut rows, mut sums, mut throttled] = [const { BTreeMap::<RowKey, Counts>::new() }; 3];
             for row in &batch.rows {
                 let tenant = row.tenant.map(String::from).unwrap_or_default();
                 let agent = row.agent.map(String::from).unwrap_or_default();
@@ -138,15 +138,15 @@ impl Usage<'_> {
                 sums.entry((tenant.clone(), None, bucket, tool.clone())).or_default().add(&row.counts);
                 if row.counts.throttled > 0 {
                     let key = (tenant.clone(), Some(agent.clone()), bucket, None);
-                    refused.entry(key).or_default().add(&row.counts);
+                    throttled.entry(key).or_default().add(&row.counts);
                 }
                 rows.entry((tenant, Some(agent), bucket, tool)).or_default().add(&row.counts);
             }
             let all = |counts: &Counts| counts.values().collect();
             add(&mut tx, &ADD[grain.index()], rows, all).await?;
             add(&mut tx, &ADD_SUMS[grain.index()], sums, all).await?;
-            let of_refusals = |counts: &Counts| vec![counts.throttled, counts.ignored_waits];
-            add(&mut tx, &ADD_REFUSED[grain.index()], refused, of_refusals).await?;
+            let of_throttled = |counts: &Counts| vec![counts.throttled, counts.ignored_waits];
+            add(&mut tx, &ADD_THROTTLED[grain.index()], throttled, of_throttled).await?;
         }
         let mut seen = batch.seen.clone();
         seen.sort_unstable();

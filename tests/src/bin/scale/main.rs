@@ -2,9 +2,10 @@
 //!
 //! `cargo run --release -p sluicegate-tests --bin scale` seeds a schema of its own in the Postgres database that
 //! `SLUICEGATE_TEST_POSTGRES` names (1 000 tenants, 50 000 agents, 20 tools, 7 days, more than 10 million rows of usage by
-//! the minute, for which its disk needs 15 GB) and drops it afterwards; with `--sqlite` a tenth of it in a file of its own.
+//! the minute, for which its disk needs 20 GB) and drops it afterwards; with `--sqlite` a tenth of it in a file of its own.
+//! With `--on URL` it works in a database of yours, which stays: the first run seeds it, every other only asks.
 //! `--most N` makes fewer rows: N of the agent that is called most, in place of 200 000. `--rounds N` is how often each page is
-//! asked for. With `--on URL` it works in a database of yours, which stays: the first run seeds it, every other only asks. It fails when a page or list is slower or larger than it may be.
+//! asked for. It fails when a page or list is slower or larger than it may be.
 
 use std::io::Write as _;
 use std::time::Instant;

@@ -259,7 +259,7 @@ async fn usage(
     let mut indexes = Vec::new();
     if postgres {
         // The rows of a schema that is dropped afterwards need no log, and indexes are made faster at the end.
-        for table in ["usage_", "usage_sum_", "usage_refused_"]
+        for table in ["usage_", "usage_sum_", "usage_throttled_"]
             .iter()
             .flat_map(|table| ["minute", "hour", "day"].map(|grain| format!("{table}{grain}")))
         {
@@ -315,7 +315,7 @@ async fn usage(
     for grain in ["minute", "hour", "day"] {
         connection
             .run(format!(
-                "INSERT INTO usage_refused_{grain} (tenant_id, agent_id, bucket, throttled, ignored_waits)
+                "INSERT INTO usage_throttled_{grain} (tenant_id, agent_id, bucket, throttled, ignored_waits)
                  SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT), CAST(SUM(ignored_waits) AS BIGINT)
                  FROM usage_{grain} WHERE throttled > 0 GROUP BY tenant_id, agent_id, bucket"
             ))

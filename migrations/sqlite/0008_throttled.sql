@@ -1,44 +1,44 @@
--- What each agent was refused over all tools, by the bucket: who is refused most, and who runs away, is found in these few
--- rows. Agents that were refused nothing have none. `agent_id` is empty as in the tables of usage.
-CREATE TABLE usage_refused_minute (
-    tenant_id     TEXT COLLATE "C" NOT NULL,
-    agent_id      TEXT COLLATE "C" NOT NULL,
+-- How often each agent was throttled over all tools, by the bucket: who is throttled most, and who runs away, is found in
+-- these few rows. Agents that were not have none. `agent_id` is empty as in the tables of usage.
+CREATE TABLE usage_throttled_minute (
+    tenant_id     TEXT NOT NULL,
+    agent_id      TEXT NOT NULL,
     bucket        BIGINT NOT NULL,
     throttled     BIGINT NOT NULL DEFAULT 0,
     ignored_waits BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, agent_id, bucket)
 );
-CREATE INDEX usage_refused_minute_bucket ON usage_refused_minute (bucket, tenant_id, agent_id, throttled, ignored_waits);
-CREATE INDEX usage_refused_minute_tenant ON usage_refused_minute (tenant_id, bucket, agent_id, throttled, ignored_waits);
-INSERT INTO usage_refused_minute (tenant_id, agent_id, bucket, throttled, ignored_waits)
+CREATE INDEX usage_throttled_minute_bucket ON usage_throttled_minute (bucket, tenant_id, agent_id, throttled, ignored_waits);
+CREATE INDEX usage_throttled_minute_tenant ON usage_throttled_minute (tenant_id, bucket, agent_id, throttled, ignored_waits);
+INSERT INTO usage_throttled_minute (tenant_id, agent_id, bucket, throttled, ignored_waits)
     SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT), CAST(SUM(ignored_waits) AS BIGINT)
     FROM usage_minute WHERE throttled > 0 GROUP BY tenant_id, agent_id, bucket;
 
-CREATE TABLE usage_refused_hour (
-    tenant_id     TEXT COLLATE "C" NOT NULL,
-    agent_id      TEXT COLLATE "C" NOT NULL,
+CREATE TABLE usage_throttled_hour (
+    tenant_id     TEXT NOT NULL,
+    agent_id      TEXT NOT NULL,
     bucket        BIGINT NOT NULL,
     throttled     BIGINT NOT NULL DEFAULT 0,
     ignored_waits BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, agent_id, bucket)
 );
-CREATE INDEX usage_refused_hour_bucket ON usage_refused_hour (bucket, tenant_id, agent_id, throttled, ignored_waits);
-CREATE INDEX usage_refused_hour_tenant ON usage_refused_hour (tenant_id, bucket, agent_id, throttled, ignored_waits);
-INSERT INTO usage_refused_hour (tenant_id, agent_id, bucket, throttled, ignored_waits)
+CREATE INDEX usage_throttled_hour_bucket ON usage_throttled_hour (bucket, tenant_id, agent_id, throttled, ignored_waits);
+CREATE INDEX usage_throttled_hour_tenant ON usage_throttled_hour (tenant_id, bucket, agent_id, throttled, ignored_waits);
+INSERT INTO usage_throttled_hour (tenant_id, agent_id, bucket, throttled, ignored_waits)
     SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT), CAST(SUM(ignored_waits) AS BIGINT)
     FROM usage_hour WHERE throttled > 0 GROUP BY tenant_id, agent_id, bucket;
 
-CREATE TABLE usage_refused_day (
-    tenant_id     TEXT COLLATE "C" NOT NULL,
-    agent_id      TEXT COLLATE "C" NOT NULL,
+CREATE TABLE usage_throttled_day (
+    tenant_id     TEXT NOT NULL,
+    agent_id      TEXT NOT NULL,
     bucket        BIGINT NOT NULL,
     throttled     BIGINT NOT NULL DEFAULT 0,
     ignored_waits BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, agent_id, bucket)
 );
-CREATE INDEX usage_refused_day_bucket ON usage_refused_day (bucket, tenant_id, agent_id, throttled, ignored_waits);
-CREATE INDEX usage_refused_day_tenant ON usage_refused_day (tenant_id, bucket, agent_id, throttled, ignored_waits);
-INSERT INTO usage_refused_day (tenant_id, agent_id, bucket, throttled, ignored_waits)
+CREATE INDEX usage_throttled_day_bucket ON usage_throttled_day (bucket, tenant_id, agent_id, throttled, ignored_waits);
+CREATE INDEX usage_throttled_day_tenant ON usage_throttled_day (tenant_id, bucket, agent_id, throttled, ignored_waits);
+INSERT INTO usage_throttled_day (tenant_id, agent_id, bucket, throttled, ignored_waits)
     SELECT tenant_id, agent_id, bucket, CAST(SUM(throttled) AS BIGINT), CAST(SUM(ignored_waits) AS BIGINT)
     FROM usage_day WHERE throttled > 0 GROUP BY tenant_id, agent_id, bucket;
 
@@ -61,8 +61,3 @@ CREATE INDEX usage_day_tenant_tool_throttled ON usage_day
 
 -- The calls of a page of tenants over a day are read from this alone.
 CREATE INDEX usage_sum_hour_calls ON usage_sum_hour (tenant_id, bucket, tool, calls, throttled);
-
--- Rows that were moved are not known to the planner yet.
-ANALYZE usage_refused_minute;
-ANALYZE usage_refused_hour;
-ANALYZE usage_refused_day;
