@@ -4,7 +4,7 @@
 //! default is the text that `.env.example` and docs/configuration.md show, and `SLUICEGATE_<NAME>` is its variable.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use figment::Figment;
 use figment::value::Value;
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{OnOutage, Redis};
+use crate::engine::OnOutage;
 use crate::token::rules::TokenRules;
 use crate::usage::Keep;
 
+mod addresses;
 pub(crate) mod sources;
 pub(crate) mod tool_limits;
 mod values;
@@ -326,37 +326,6 @@ impl Settings {
         Ok(())
     }
 
-    /// The server of `redis_url`, if limits are shared through one.
-    pub(crate) fn redis(&self) -> Result<Option<Redis>, SettingsError> {
-        if self.engine == EngineKind::Memory {
-            return Ok(None);
-        }
-        // The address may hold a password, so the message does not repeat it.
-        let wrong = |error| SettingsError(format!("redis_url is no address of a Redis server: {error}"));
-        Redis::new(&self.redis_url, self.redis_cluster, self.redis_timeout.0).map(Some).map_err(wrong)
-    }
-
-    /// The address of `metrics_bind`.
-    pub(crate) fn metrics_address(&self) -> Result<Option<SocketAddr>, SettingsError> {
-        let text = self.metrics_bind.as_str();
-        let address = (!text.is_empty()).then(|| text.parse()).transpose();
-        address.map_err(|_| {
-            SettingsError(format!("metrics_bind: `{text}` is not an address and a port such as 127.0.0.1:9464"))
-        })
-    }
-
-    fn check_public_url(&self) -> Result<(), SettingsError> {
-        let text = self.public_url.as_str();
-        let url = text.parse::<http::Uri>().ok();
-        let good = url.is_some_and(|url| {
-            matches!(url.scheme_str(), Some("https" | "http")) && url.path() == "/" && url.query().is_none()
-        });
-        if good || text.is_empty() {
-            return Ok(());
-        }
-        Err(SettingsError(format!("public_url: `{text}` is not like https://mcp.example.com, without a path")))
-    }
-
     /// `failed_logins_per_address`, as governor counts.
     pub(crate) fn failures_per_address(&self) -> Result<Option<governor::Quota>, SettingsError> {
         let text = self.failed_logins_per_address.as_str();
@@ -368,43 +337,6 @@ impl Settings {
         let count = u32::try_from(quota.count()).ok().and_then(NonZeroU32::new).ok_or_else(|| wrong(&"too many"))?;
         let quota = governor::Quota::with_period(quota.window() / count.get());
         Ok(Some(quota.ok_or_else(|| wrong(&"the window is too short"))?.allow_burst(count)))
-    }
-
-    /// The address that clients use, without the path.
-    pub(crate) fn public_url(&self) -> Option<String> {
-        let url = self.public_url.trim_end_matches('/');
-        (!url.is_empty()).then(|| url.to_owned())
-    }
-
-    /// The host names of `allowed_hosts`.
-    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
-        list(&self.allowed_hosts)
-    }
-
-    /// The addresses and networks of `trusted_proxies`.
-    pub(crate) fn proxies(&self) -> Result<Vec<IpNet>, SettingsError> {
-        let network = |text: &str| {
-            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| {
-                SettingsError(format!("trusted_proxies: `{text}` is not an address or a network such as 10.0.0.0/8"))
-            })
-        };
-        list(&self.trusted_proxies).map(network).collect()
-    }
-
-    /// The origins of `allowed_origins`.
-    pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
-        list(&self.allowed_origins)
-    }
-
-    /// Where the policy is kept: the configured database, or the embedded one in the data folder.
-    #[must_use]
-    pub fn database(&self) -> String {
-        if self.database_url.is_empty() {
-            format!("sqlite:{}", self.data.join("sluicegate.db").display())
-        } else {
-            self.database_url.clone()
-        }
     }
 
     /// How long is kept what is metered.
@@ -420,19 +352,15 @@ impl Settings {
             events: self.keep_events_most,
         }
     }
-
-    /// The Unix socket on which the running server answers the command line.
-    #[must_use]
-    pub fn control_socket(&self) -> PathBuf {
-        self.data.join("control.sock")
-    }
 }
+
+/// Settings whose values are secrets, or hold some.
+const SECRETS: [&str; 4] = ["database_url", "redis_url", "state_key", "jwt_secret"];
 
 /// A value as people may see it: of what opens something, only whether it is set.
 fn shown(name: &str, value: String) -> String {
     let value = value.trim_matches('"').to_owned();
-    let holds_a_secret = matches!(name, "state_key" | "database_url" | "redis_url" | "jwt_secret");
-    if holds_a_secret && !value.is_empty() { "(set)".to_owned() } else { value }
+    if SECRETS.contains(&name) && !value.is_empty() { "(set)".to_owned() } else { value }
 }
 
 /// The items of a comma-separated list.
@@ -483,6 +411,11 @@ impl Setting {
         let flag = self.default.parse::<bool>().is_ok().then(|| text.parse::<bool>().ok()).flatten();
         let number = self.default.parse::<i64>().is_ok().then(|| text.parse::<i64>().ok()).flatten();
         flag.map(Value::from).or(number.map(Value::from)).unwrap_or_else(|| Value::from(text))
+    }
+
+    /// Whether its value is a secret, or holds one.
+    pub(crate) fn holds_a_secret(&self) -> bool {
+        SECRETS.contains(&self.name)
     }
 
     /// The environment variable of this setting.

@@ -57,9 +57,6 @@ struct Database {
     pending: usize,
 }
 
-/// Settings whose values are secrets, or hold some.
-const SECRET: &[&str] = &["database_url", "redis_url", "state_key", "jwt_secret"];
-
 impl Check {
     pub(crate) async fn run(self, server: Server, settings: &Settings, output: Output) -> anyhow::Result<()> {
         let mut problems = Vec::new();
@@ -161,7 +158,7 @@ fn changed(settings: &Settings) -> Vec<Changed> {
     let set = SETTINGS.iter().filter(|setting| settings.source_of(setting.name) != "default");
     let set = set.map(|setting| {
         let value = settings.provenance.values.get(setting.name).cloned().unwrap_or_default();
-        let value = if SECRET.contains(&setting.name) { "(not shown)".to_owned() } else { value };
+        let value = if setting.holds_a_secret() { "(not shown)".to_owned() } else { value };
         Changed { name: setting.name, value, source: settings.source_of(setting.name).to_owned() }
     });
     set.collect()
