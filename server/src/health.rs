@@ -19,6 +19,7 @@ use crate::gate::streams::Streams;
 use crate::policy::PolicyStore;
 use crate::settings::Settings;
 use crate::telemetry::{Readings, Telemetry};
+use crate::token::jwks::Jwks;
 
 /// The text format of Prometheus, version 0.0.4.
 const EXPOSITION: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -35,6 +36,8 @@ pub(crate) struct Health {
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) policy: Arc<PolicyStore>,
     pub(crate) engine: LimitEngine,
+    /// Where tokens are checked with keys that their issuer publishes.
+    pub(crate) issuer: Option<Arc<Jwks>>,
     pub(crate) streams: Arc<Streams>,
     pub(crate) draining: CancellationToken,
     /// A policy that was not confirmed for so long may be an old one.
@@ -112,8 +115,9 @@ async fn ready(State(health): State<Arc<Health>>) -> Response {
 async fn show(State(health): State<Arc<Health>>) -> Response {
     // Ten thousand lines take a while, and calls do not wait for it.
     let rendered = tokio::task::spawn_blocking(move || {
-        let Health { telemetry, policy, engine, streams, draining, .. } = &*health;
-        telemetry.render(&Readings { engine, policy, streams: streams.len(), draining: draining.is_cancelled() })
+        let Health { telemetry, policy, engine, issuer, streams, draining, .. } = &*health;
+        let (issuer, streams, draining) = (issuer.as_deref(), streams.len(), draining.is_cancelled());
+        telemetry.render(&Readings { engine, policy, issuer, streams, draining })
     });
     match rendered.await {
         Ok(text) => ([(header::CONTENT_TYPE, EXPOSITION)], text).into_response(),

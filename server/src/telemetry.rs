@@ -27,6 +27,7 @@ use crate::policy::PolicyStore;
 use crate::policy::compile::CallLimits;
 use crate::policy::resolve::Asked;
 use crate::refusal::{Reason, Refusal};
+use crate::token::jwks::Jwks;
 use histogram::Histogram;
 use labels::{CallCounters, CallOutcome, Labels};
 
@@ -51,6 +52,7 @@ const HELP: &[(&str, Kind, &str)] = &[
     ),
     ("sluicegate_engine_degraded", Kind::Gauge, "1 while limits are not enforced as configured."),
     ("sluicegate_engine_outages_total", Kind::Counter, "Times that Redis could no longer be asked about limits."),
+    ("sluicegate_issuer_key_reads_total", Kind::Counter, "Times that the keys of the tokens' issuer were asked for."),
     ("sluicegate_in_flight", Kind::Gauge, "Concurrency permits held, by the scope of their caps."),
     ("sluicegate_streams", Kind::Gauge, "Streams that are open."),
     ("sluicegate_keys_live", Kind::Gauge, "Limiter states in memory."),
@@ -86,6 +88,8 @@ pub(crate) struct Telemetry {
     reloads: [Counter; 3],
     /// Attempts that delivered, that failed, and that were the last.
     webhooks: [Counter; 3],
+    /// Times that the keys of the issuer of tokens were read, and could not be.
+    issuer_keys: [Counter; 2],
     /// How often limits could no longer be shared.
     outages: Counter,
     gauges: Gauges,
@@ -105,6 +109,8 @@ struct Gauges {
 pub(crate) struct Readings<'a> {
     pub(crate) engine: &'a LimitEngine,
     pub(crate) policy: &'a PolicyStore,
+    /// Where tokens are checked with keys that their issuer publishes.
+    pub(crate) issuer: Option<&'a Jwks>,
     /// How many streams are open.
     pub(crate) streams: usize,
     pub(crate) draining: bool,
@@ -147,6 +153,7 @@ impl Telemetry {
             refused: Refusal::REASONS.iter().map(refused).collect(),
             reloads: ["ok", "failed", "invalid"].map(by_result("sluicegate_policy_reloads_total")),
             webhooks: ["delivered", "failed", "given_up"].map(by_result("sluicegate_webhook_attempts_total")),
+            issuer_keys: ["ok", "failed"].map(by_result("sluicegate_issuer_key_reads_total")),
             outages: recorder.register_counter(&Key::from_name("sluicegate_engine_outages_total"), &METADATA),
             gauges: Gauges {
                 policy_age: gauge("sluicegate_policy_age_seconds", Vec::new()),
@@ -257,6 +264,9 @@ impl Telemetry {
         let Gauges { policy_age, engine_degraded, in_flight, streams, keys_live, draining } = &self.gauges;
         policy_age.set(readings.policy.age().as_secs_f64());
         for (counter, count) in self.reloads.iter().zip(readings.policy.reloads()) {
+            counter.absolute(count);
+        }
+        for (counter, count) in self.issuer_keys.iter().zip(readings.issuer.into_iter().flat_map(Jwks::reads)) {
             counter.absolute(count);
         }
         let engine = readings.engine.state();

@@ -8,7 +8,7 @@ use sluicegate::control::{AgentRef, Origin, TenantRef};
 use sluicegate::{AuthMode, Settings};
 use sluicegate_tests::issuer::{AUDIENCE, claims, trust, unsigned};
 use sluicegate_tests::server::{START_MS, actor};
-use sluicegate_tests::{Answer, Client, Database, Issuer, SigningKey, TestServer, on_both_databases};
+use sluicegate_tests::{Answer, Client, Database, Exposition, Issuer, SigningKey, TestServer, on_both_databases};
 
 const NOW: i64 = START_MS / 1_000;
 
@@ -234,6 +234,9 @@ async fn known_keys_serve_while_the_issuer_is_down_slow_or_talks_nonsense() {
         assert!(answer.header("retry-after").is_some(), "{what}");
         assert!(whoami(&server, &known.sign(&with(json!({ "jti": what })))).await.is_ok(), "{what}");
     }
+    let metrics = Exposition::read(&server.get("/metrics").await.1).expect("Prometheus reads it");
+    let reads = |result| metrics.sum("sluicegate_issuer_key_reads_total", &[("result", result)]);
+    assert!(reads("ok") >= 1.0 && reads("failed") >= 4.0, "{} read, {} not", reads("ok"), reads("failed"));
     issuer.be_slow();
     server.advance(Duration::from_mins(1));
     let (waits, at_once) =

@@ -161,6 +161,7 @@ impl House {
             telemetry: Arc::clone(&telemetry),
             policy: Arc::clone(&policy),
             engine: limits.clone(),
+            issuer: tokens.as_ref().and_then(|verifier| verifier.jwks()).cloned(),
             streams,
             draining: draining.clone(),
             patience: health::patience(settings),

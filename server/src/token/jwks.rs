@@ -2,6 +2,7 @@
 //! not among them, at most once a minute. Those that were read last are used for as long as the issuer does not answer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -28,6 +29,9 @@ pub(crate) struct Jwks {
     keys: ArcSwapOption<KeySet>,
     /// Held by whoever asks the issuer.
     asking: Mutex<Asked>,
+    /// How often the keys were read, and how often that failed.
+    read: AtomicU64,
+    failed: AtomicU64,
     clock: quanta::Clock,
 }
 
@@ -44,7 +48,8 @@ struct Asked {
 impl Jwks {
     pub(super) fn new(url: Url, clock: quanta::Clock) -> Result<Self, SettingsError> {
         let fetcher = Fetcher::new(url).map_err(|error| SettingsError(format!("jwt_jwks_url: {error}")))?;
-        Ok(Self { fetcher, keys: ArcSwapOption::empty(), asking: Mutex::default(), clock })
+        let (read, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { fetcher, keys: ArcSwapOption::empty(), asking: Mutex::default(), read, failed, clock })
     }
 
     pub(super) async fn find(&self, name: Option<&str>, algorithm: Algorithm) -> Result<Arc<DecodingKey>, Missing> {
@@ -72,6 +77,7 @@ impl Jwks {
         let read =
             fetched.and_then(|document| KeySet::read(&document).ok_or("the answer is no set of keys".to_owned()));
         asked.failed = read.is_err();
+        if asked.failed { &self.failed } else { &self.read }.fetch_add(1, Relaxed);
         match read {
             Ok(keys) => {
                 tracing::debug!(keys = keys.len(), "the issuer's keys were read");
@@ -86,6 +92,11 @@ impl Jwks {
                 tracing::warn!(url = %self.fetcher.url(), error, kept, "the issuer's keys could not be read");
             }
         }
+    }
+
+    /// How often the issuer was asked and has answered, and how often it has not.
+    pub(crate) fn reads(&self) -> [u64; 2] {
+        [&self.read, &self.failed].map(|count| count.load(Relaxed))
     }
 
     /// Reads the keys once: how many there are that tokens can be checked with.
