@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
 use hyper::body::Incoming;
 use sluicegate_mcp::{Envelope, HttpEndpoint};
@@ -215,8 +214,7 @@ fn peer<'a>(parts: &'a Parts, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
         id: envelope.and_then(|envelope| envelope.id),
         version: text(&MCP_PROTOCOL_VERSION).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
         user_agent: text(&header::USER_AGENT).unwrap_or_default(),
-        // HTTP/2 has it in the address.
-        host: text(&header::HOST).or_else(|| parts.uri.authority().map(Authority::as_str)),
+        host: edge::host_of(parts),
         is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
     }
 }

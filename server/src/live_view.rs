@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate_control::{
-    Actor, Agent, AlertRuleId, Answer, ControlError, EngineHealth, Explanation, Health, KeyId, LiveView, PolicyHealth,
-    Question, Revision, Tool, WebhookAnswer,
+    Actor, AgentRef, AlertRuleId, Answer, ControlError, EngineHealth, Explanation, Health, KeyId, LiveView,
+    PolicyHealth, Question, Revision, TenantRef, Tool, WebhookAnswer,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -31,11 +31,12 @@ impl LiveView for Live {
     fn explain_each<'a>(
         &'a self,
         actor: &'a Actor,
-        agent: &'a Agent,
+        tenant: &'a TenantRef,
+        agent: &'a AgentRef,
         key: Option<KeyId>,
         tools: &'a [Tool],
     ) -> Answer<'a, Result<Vec<Explanation>, ControlError>> {
-        Box::pin(self.explainer.explain_each(actor, agent, key, tools))
+        Box::pin(self.explainer.explain_each(actor, tenant, agent, key, tools))
     }
 
     fn explain<'a>(&'a self, actor: &'a Actor, question: Question) -> Answer<'a, Result<Explanation, ControlError>> {

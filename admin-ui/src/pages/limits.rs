@@ -187,8 +187,8 @@ pub(crate) async fn grid(
         };
     }
     let mut rows = Vec::new();
-    if let Some(agent) = &agent {
-        let explained = panel.live.explain_each(actor, agent, None, &tools).await?;
+    if let Some(Agent { id, tenant_id, .. }) = agent {
+        let explained = panel.live.explain_each(actor, &tenant_id.into(), &id.into(), None, &tools).await?;
         rows.extend(explained.into_iter().map(row));
         join_cells(&mut rows);
     }

@@ -9,9 +9,9 @@ use http_body_util::BodyExt as _;
 use secrecy::SecretString;
 use sluicegate_admin_ui::Panel;
 use sluicegate_control::{
-    Actor, Agent, AlertRuleId, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText, KeyId,
-    LiveView, ManualClock, NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, Tool, ToolDefinition,
-    UsageHealth, WebhookAnswer,
+    Actor, Agent, AgentRef, AlertRuleId, Answer, Control, ControlError, EngineHealth, Explanation, Health, JsonText,
+    KeyId, LiveView, ManualClock, NewUser, Options, PolicyHealth, Question, Revision, Role, Tenant, TenantRef, Tool,
+    ToolDefinition, UsageHealth, WebhookAnswer,
 };
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -36,7 +36,8 @@ impl LiveView for Elsewhere {
     fn explain_each<'a>(
         &'a self,
         _: &'a Actor,
-        _: &'a Agent,
+        _: &'a TenantRef,
+        _: &'a AgentRef,
         _: Option<KeyId>,
         _: &'a [Tool],
     ) -> Answer<'a, Result<Vec<Explanation>, ControlError>> {

@@ -113,15 +113,16 @@ impl Explainer {
     /// Answers the same for all tools that are served here.
     ///
     /// # Errors
-    /// `NotFound` for the agent or the key.
+    /// `NotFound` for the tenant, the agent or the key.
     pub(crate) async fn explain_each(
         &self,
         actor: &Actor,
-        agent: &Agent,
+        tenant: &TenantRef,
+        agent: &AgentRef,
         key: Option<sluicegate_control::KeyId>,
         tools: &[Tool],
     ) -> Result<Vec<Explanation>, ControlError> {
-        self.control.agents().get(actor, &agent.tenant_id.into(), &agent.id.into()).await?;
+        let agent = self.control.agents().get(actor, tenant, agent).await?;
         if let Some(key) = key {
             self.control.keys().get(actor, key).await?;
         }
@@ -131,7 +132,7 @@ impl Explainer {
             let Some(tool) = snapshot.baseline.tool(&definition.name) else { continue };
             let (tenant, agent_id) = (agent.tenant_id.to_string(), agent.id.to_string());
             let question = Question { tenant, agent: agent_id, tool: definition.name.clone(), key };
-            answers.push(self.answer(&snapshot, question, agent, tool).await);
+            answers.push(self.answer(&snapshot, question, &agent, tool).await);
         }
         Ok(answers)
     }

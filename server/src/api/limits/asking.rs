@@ -91,11 +91,9 @@ async fn list_effective_limits(
     Query(query): Query<EffectiveQuery>,
 ) -> Result<Json<Listing<Effective>>, Problem> {
     let page = page(query.cursor.as_deref(), query.limit)?;
-    // Said before the first tool is looked at, and where there is none.
     let (tenant, agent) = (query.tenant.as_str().into(), query.agent.as_str().into());
-    let agent = api.control.agents().get(&actor, &tenant, &agent).await?;
     let tools = api.control.tools().list(&actor, &page).await?;
-    let explained = api.live.explain_each(&actor, &agent, query.key, &tools.items).await?;
+    let explained = api.live.explain_each(&actor, &tenant, &agent, query.key, &tools.items).await?;
     let effective =
         explained.into_iter().map(|Explanation { question, limits, .. }| Effective { tool: question.tool, limits });
     Ok(Json(Page { items: effective.collect(), next: tools.next }.into()))
