@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::io::InspectReader;
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::authenticate::LastCaller;
 use crate::settings::Settings;
 use crate::site::Site;
 
@@ -47,11 +48,12 @@ pub(crate) struct Acceptor {
 }
 
 /// The connection that a request came on.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct Via {
     pub(crate) peer: SocketAddr,
     /// Whether it is above the cap and all others are busy: its requests are answered that the server is full.
     pub(crate) is_superfluous: bool,
+    /// Whom it was let in as before.
+    pub(crate) last_caller: LastCaller,
 }
 
 /// How long a connection may take.
@@ -116,11 +118,12 @@ impl Acceptor {
         let (builder, timers) = (self.builder.clone(), self.timers);
         tokio::spawn(async move {
             let (requests, heard) = (Arc::clone(&connection), Arc::clone(&connection));
-            let via = Via { peer, is_superfluous: connection.is_superfluous() };
+            let is_superfluous = connection.is_superfluous();
+            let via = Arc::new(Via { peer, is_superfluous, last_caller: LastCaller::default() });
             let service = service_fn(move |request: hyper::Request<Incoming>| {
                 let busy = requests.begin(request.version());
-                let site = Arc::clone(&site);
-                async move { Ok::<_, Infallible>(site.answer(request, via).await.map(|body| busy.until_end_of(body))) }
+                let (site, via) = (Arc::clone(&site), Arc::clone(&via));
+                async move { Ok::<_, Infallible>(site.answer(request, &via).await.map(|body| busy.until_end_of(body))) }
             });
             let stream = InspectReader::new(stream, move |_: &[u8]| heard.heard());
             let served = builder.serve_connection(TokioIo::new(stream), service);

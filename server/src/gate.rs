@@ -32,7 +32,7 @@ pub(crate) mod streams;
 mod ticket;
 
 use admit::Admission;
-use authenticate::{Authenticator, Principal};
+use authenticate::{Authenticator, LastCaller, Principal};
 use edge::Edge;
 use proxies::Proxies;
 use request_id::new_request_id;
@@ -56,7 +56,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Serves one HTTP request.
-    pub(crate) async fn serve(&self, request: Request<Incoming>, via: Via) -> Response<HeldBody> {
+    pub(crate) async fn serve(&self, request: Request<Incoming>, via: &Via) -> Response<HeldBody> {
         let (mut parts, body) = request.into_parts();
         let trip = Trip::start(&parts.headers, via, &self.proxies);
         let arrived = match self.arrive(&mut parts, body, &trip, via).await {
@@ -72,24 +72,29 @@ impl Gate {
     }
 
     /// What holds for everything that is served beside MCP, but for what probes ask.
-    pub(crate) fn check_door(&self, parts: &Parts, via: Via) -> Result<(), Refusal> {
+    pub(crate) fn check_door(&self, parts: &Parts, via: &Via) -> Result<(), Refusal> {
         self.edge.check_connection(via)?;
         self.edge.check_host(parts).map(drop)
     }
 
     /// Edge and authentication, from the headers alone; then the body, for those who may send one.
-    async fn arrive(&self, parts: &mut Parts, body: Incoming, trip: &Trip, via: Via) -> Result<Arrived, Refusal> {
+    async fn arrive(&self, parts: &mut Parts, body: Incoming, trip: &Trip, via: &Via) -> Result<Arrived, Refusal> {
         self.edge.check_connection(via)?;
         self.edge.check_addressing(parts)?;
-        let principal = self.identify(&mut parts.headers, trip.client).await?;
+        let principal = self.identify(&mut parts.headers, trip.client, &via.last_caller).await?;
         let policy = self.admission.policy_of(&principal);
         let body = self.edge.read_body(body, &principal, policy.settings.max_body_bytes).await?;
         Ok(Arrived { principal, policy, body })
     }
 
     /// Who calls. Whoever fails takes one of the tries of the address.
-    async fn identify(&self, headers: &mut HeaderMap, client: Option<IpAddr>) -> Result<Arc<Principal>, Refusal> {
-        let identified = self.authenticator.authenticate(headers, client).await;
+    async fn identify(
+        &self,
+        headers: &mut HeaderMap,
+        client: Option<IpAddr>,
+        last: &LastCaller,
+    ) -> Result<Arc<Principal>, Refusal> {
+        let identified = self.authenticator.authenticate(headers, client, last).await;
         if let Err(Refusal::Unauthenticated(_) | Refusal::InvalidToken(_)) = &identified {
             self.strangers.failed(client)?;
         }
@@ -186,7 +191,7 @@ pub(crate) struct Trip {
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 impl Trip {
-    fn start(headers: &HeaderMap, via: Via, proxies: &Proxies) -> Self {
+    fn start(headers: &HeaderMap, via: &Via, proxies: &Proxies) -> Self {
         Self {
             request_id: proxies.request_id(via.peer, headers).map_or_else(new_request_id, Arc::from),
             client: Some(proxies.client_of(via.peer, headers)),

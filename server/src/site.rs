@@ -57,7 +57,7 @@ impl Site {
     }
 
     /// Answers one request. Nearly all of them are for the gate, which needs no routing.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, via: Via) -> Response<SiteBody> {
+    pub(crate) async fn answer(&self, request: Request<Incoming>, via: &Via) -> Response<SiteBody> {
         let Some(gate) = self.gate.as_ref().filter(|_| request.uri().path() == MCP_PATH) else {
             return self.answer_beside(request, via).await.map(SiteBody::Other);
         };
@@ -74,7 +74,7 @@ impl Site {
     /// Everything but MCP. Orchestrators ask for the health of a server by whatever address they know.
     ///
     /// In a box, so that the way of calls is not as wide as all others.
-    fn answer_beside(&self, request: Request<Incoming>, via: Via) -> BoxFuture<'_, Response<Body>> {
+    fn answer_beside(&self, request: Request<Incoming>, via: &Via) -> BoxFuture<'static, Response<Body>> {
         let (parts, body) = request.into_parts();
         if let Some(gate) = &self.gate
             && !health::PATHS.contains(&parts.uri.path())

@@ -107,6 +107,28 @@ on_both_databases! {
         assert_unauthenticated(&echo(&client.with_key(forged.expose())).await);
     }
 
+    async fn whoever_shares_a_connection_is_only_itself(database: Database) {
+        let server = TestServer::start(&database).await;
+        let (acme, acmes_key) = server.client_with("acme", "u-42", KeyScopes::all()).await;
+        // They share connections; a refusal before the body is read closes one.
+        let globex = acme.clone().with_key(server.client("globex", "u-42").await.key());
+        let forged = ApiKey::generate(&mut rand::rng(), acmes_key, &"live".parse().expect("an environment"));
+        let forged = acme.clone().with_key(forged.expose());
+        for _ in 0..3 {
+            for (client, tenant) in [(&acme, "acme"), (&acme, "acme"), (&globex, "globex"), (&acme, "acme")] {
+                let who = client.call("whoami", json!({})).await;
+                assert_eq!(who.ok_text(), format!("u-42 of {tenant} with a key"));
+            }
+            assert_unauthenticated(&forged.call("whoami", json!({})).await);
+            assert_unauthenticated(&acme.clone().with_key("").call("whoami", json!({})).await);
+        }
+        server.control().keys().revoke(&actor(), acmes_key).await.expect("revoked");
+        server.caught_up().await;
+        assert_eq!(globex.call("whoami", json!({})).await.ok_text(), "u-42 of globex with a key");
+        assert_unauthenticated(&acme.call("whoami", json!({})).await);
+        assert_eq!(globex.call("whoami", json!({})).await.ok_text(), "u-42 of globex with a key");
+    }
+
     async fn a_suspended_tenant_and_agent_are_told_so(database: Database) {
         let server = TestServer::start(&database).await;
         let client = server.client("acme", "u-42").await;

@@ -15,15 +15,18 @@ use crate::policy::PolicyStore;
 use crate::refusal::Refusal;
 use crate::settings::AuthMode;
 use crate::sightings::Sightings;
+use crate::token::Verifier;
 
 mod keys;
+mod last_caller;
 mod principal;
 mod tokens;
 
 use keys::Keys;
+pub(crate) use last_caller::LastCaller;
 use principal::Presented;
 pub(crate) use principal::{Opened, Opens, Principal};
-pub(crate) use tokens::Tokens;
+use tokens::Tokens;
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// What every API key begins with, and no token.
@@ -33,7 +36,8 @@ const KEY_PREFIX: &str = "sg_";
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 /// How long a key id that does not exist is remembered.
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
-/// How many callers are remembered. A flood of more, each of whom calls once, may not eat the memory of the others.
+/// How many callers are remembered, by keys and tokens together. A flood of more, each of whom calls once, may not eat the
+/// memory of the others.
 const MOST_PRINCIPALS: u64 = 32_768;
 
 const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API key>` or `X-API-Key`.";
@@ -64,25 +68,44 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    /// `tokens` are those that are accepted, if any are.
-    pub(crate) fn new(mode: AuthMode, around: Surroundings, tokens: Option<Tokens>) -> Self {
+    /// `verifier` says which tokens are good, if any are accepted, and `asked` are the scopes that tools ask them for.
+    pub(crate) fn new(
+        mode: AuthMode,
+        around: Surroundings,
+        verifier: Option<Arc<Verifier>>,
+        asked: Box<[Arc<str>]>,
+    ) -> Self {
         let anonymous =
             (mode == AuthMode::None).then(|| Arc::new(Principal::anonymous(&around.limiter, around.reading)));
-        Self { around, keys: mode.takes_keys().then(Keys::new), tokens, anonymous }
+        let room = if mode == AuthMode::Both { MOST_PRINCIPALS / 2 } else { MOST_PRINCIPALS };
+        let keys = mode.takes_keys().then(|| Keys::new(room));
+        Self { around, keys, tokens: verifier.map(|verifier| Tokens::new(verifier, asked, room)), anonymous }
     }
 
     /// Authenticates a request by its headers, and takes the credentials out of them.
     ///
-    /// `client` is where it comes from: who has failed too often waits until others of its sort are looked up.
+    /// `client` is where it comes from: who has failed too often waits until others of its sort are looked up. `last` is whom
+    /// its connection was let in as before.
     pub(crate) async fn authenticate(
         &self,
         headers: &mut HeaderMap,
         client: Option<IpAddr>,
+        last: &LastCaller,
     ) -> Result<Arc<Principal>, Refusal> {
         let bearer = headers.remove(header::AUTHORIZATION);
         let api_key = headers.remove(X_API_KEY);
         let text = bearer.as_ref().and_then(bearer_token).or_else(|| api_key.as_ref()?.to_str().ok());
-        self.authenticate_text(text, client).await
+        if let Some(text) = text
+            && let Some(principal) = last.find(text, |principal| self.is_still_good(principal))
+        {
+            self.note(&principal);
+            return Ok(principal);
+        }
+        let principal = self.authenticate_text(text, client).await?;
+        if let Some(text) = text.filter(|_| !principal.is_anonymous()) {
+            last.remember(text, &principal);
+        }
+        Ok(principal)
     }
 
     /// Authenticates by the text of an API key or a token.
@@ -100,11 +123,31 @@ impl Authenticator {
             (None, _) => MISSING_TOKEN,
         };
         let text = text.map(str::trim).filter(|text| !text.is_empty()).ok_or(Refusal::Unauthenticated(missing))?;
-        match (text.starts_with(KEY_PREFIX), &self.keys, &self.tokens) {
-            (true, Some(keys), _) => keys.authenticate(text, client, &self.around).await,
-            (true, None, _) => Err(Refusal::InvalidToken(KEYS_CLOSED)),
-            (false, _, Some(tokens)) => tokens.authenticate(text, client, &self.around).await,
-            (false, _, None) => Err(Refusal::InvalidToken(keys::MALFORMED)),
+        let principal = match (text.starts_with(KEY_PREFIX), &self.keys, &self.tokens) {
+            (true, Some(keys), _) => keys.authenticate(text, client, &self.around).await?,
+            (true, None, _) => return Err(Refusal::InvalidToken(KEYS_CLOSED)),
+            (false, _, Some(tokens)) => tokens.authenticate(text, client, &self.around).await?,
+            (false, _, None) => return Err(Refusal::InvalidToken(keys::MALFORMED)),
+        };
+        self.note(&principal);
+        Ok(principal)
+    }
+
+    /// Whether a credential that was good before is so without being looked up again.
+    fn is_still_good(&self, principal: &Principal) -> bool {
+        let now_ms = self.around.clock.now_ms();
+        principal.is_known(now_ms) && principal.holds(now_ms) && !principal.is_stale(&self.around.policy)
+    }
+
+    /// Notes now and then that a credential is used: of a key when, of a token whose agent is new that there is one.
+    fn note(&self, principal: &Principal) {
+        let now_ms = self.around.clock.now_ms();
+        match &principal.credential {
+            Presented::Key(key) if principal.is_to_be_noted(now_ms) => self.around.last_used.note(key.id, now_ms),
+            Presented::Token(_) if principal.who.agent.is_none() && principal.is_to_be_noted(now_ms) => {
+                self.around.sightings.note(principal, now_ms);
+            }
+            _ => {}
         }
     }
 

@@ -54,7 +54,7 @@ impl Edge {
     }
 
     /// Refuses requests on a connection above the cap.
-    pub(crate) fn check_connection(&self, via: Via) -> Result<(), Refusal> {
+    pub(crate) fn check_connection(&self, via: &Via) -> Result<(), Refusal> {
         if via.is_superfluous {
             return Err(Refusal::Unavailable("The server has all the connections it takes."));
         }

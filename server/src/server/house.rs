@@ -17,7 +17,7 @@ use crate::declared::{Declared, DeclaredText};
 use crate::engine::{Keyspace, LimitEngine, SharedOptions, Upkeep};
 use crate::gate::Gate;
 use crate::gate::admit::Admission;
-use crate::gate::authenticate::{Authenticator, Surroundings, Tokens};
+use crate::gate::authenticate::{Authenticator, Surroundings};
 use crate::gate::edge::Edge;
 use crate::gate::escalation::Escalation;
 use crate::gate::proxies::Proxies;
@@ -129,11 +129,7 @@ impl House {
         let gate = Gate {
             edge: Edge::new(settings),
             proxies: Proxies::new(settings)?,
-            authenticator: Authenticator::new(
-                settings.auth,
-                around,
-                tokens.clone().map(|verifier| Tokens::new(verifier, asked)),
-            ),
+            authenticator: Authenticator::new(settings.auth, around, tokens.clone(), asked),
             admission: Admission::new(
                 limits.clone(),
                 Arc::clone(&policy),

@@ -8,8 +8,8 @@ use moka::Expiry;
 use moka::future::Cache;
 use sluicegate_control::{ApiKey, KeyId};
 
-use super::principal::{Presented, Principal};
-use super::{KNOWN_FOR, MOST_PRINCIPALS, Surroundings, UNKNOWN_FOR};
+use super::principal::{LookedUp, Presented, Principal};
+use super::{KNOWN_FOR, Surroundings, UNKNOWN_FOR};
 use crate::refusal::Refusal;
 
 const WRONG: &str = "The API key is wrong, expired or revoked.";
@@ -26,8 +26,9 @@ enum Known {
 pub(super) struct Keys(Cache<KeyId, Known>);
 
 impl Keys {
-    pub(super) fn new() -> Self {
-        Self(Cache::builder().max_capacity(MOST_PRINCIPALS).expire_after(KnownFor).build())
+    /// `room` is for how many keys.
+    pub(super) fn new(room: u64) -> Self {
+        Self(Cache::builder().max_capacity(room).expire_after(KnownFor).build())
     }
 
     /// Whose key this is.
@@ -48,9 +49,6 @@ impl Keys {
         let now_ms = around.clock.now_ms();
         if !key.verify(&presented) || !principal.holds(now_ms) {
             return Err(Refusal::InvalidToken(WRONG));
-        }
-        if principal.is_to_be_noted(now_ms) {
-            around.last_used.note(key.id, now_ms);
         }
         Ok(principal)
     }
@@ -77,9 +75,9 @@ impl Keys {
         }
         let _turn = around.strangers.turn(client).await;
         let found = self.0.try_get_with(id, async {
-            // Read before the query: a change that the query missed is newer than this.
-            let looked_up = around.policy.current().revision;
+            let revision = around.policy.current().revision;
             let credential = around.control.credentials().find(id).await?;
+            let looked_up = LookedUp::new(revision, &around.clock, KNOWN_FOR);
             let principal = credential
                 .map(|credential| Arc::new(Principal::of_key(credential, &around.limiter, around.reading, looked_up)));
             Ok(principal.map_or(Known::Nobody, Known::Principal))

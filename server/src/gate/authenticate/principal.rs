@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use http::Extensions;
 use sluicegate_control::{
-    Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, TenantId, ToolGlob,
+    Credential, KeyId, KeyScopes, KeyStatus, ParsedKey, Revision, SecretHash, TenantId, ToolGlob, WallClock,
 };
 use sluicegate_limits::{Limiter, TenantHandle, TenantIdentity};
 use sluicegate_mcp::Owner;
@@ -50,6 +51,23 @@ pub(super) enum Presented {
     Token(PresentedToken),
 }
 
+/// When a credential was looked up, and for how long that holds if nothing changes.
+#[derive(Clone, Copy)]
+pub(super) struct LookedUp {
+    /// As of this revision, or a later one.
+    revision: Revision,
+    /// Until then, in epoch milliseconds.
+    until_ms: i64,
+}
+
+impl LookedUp {
+    /// `revision` was read before the query: a change that the query missed is newer.
+    pub(super) fn new(revision: Revision, clock: &WallClock, known_for: Duration) -> Self {
+        let known_for = i64::try_from(known_for.as_millis()).unwrap_or(i64::MAX);
+        Self { revision, until_ms: clock.now_ms().saturating_add(known_for) }
+    }
+}
+
 /// What was found for a key.
 pub(super) struct PresentedKey {
     pub(super) id: KeyId,
@@ -57,14 +75,14 @@ pub(super) struct PresentedKey {
     scopes: KeyScopes,
     expires_at: Option<i64>,
     revoked_at: Option<i64>,
-    looked_up: Revision,
+    looked_up: LookedUp,
 }
 
 /// What a token says, and when its subject was looked up.
 pub(super) struct PresentedToken {
     opens: TokenScopes,
     good_until: i64,
-    looked_up: Revision,
+    looked_up: LookedUp,
 }
 
 /// What a token opens.
@@ -133,7 +151,7 @@ impl Principal {
         }
     }
 
-    pub(super) fn of_key(credential: Credential, limiter: &Limiter, reading: usize, looked_up: Revision) -> Self {
+    pub(super) fn of_key(credential: Credential, limiter: &Limiter, reading: usize, looked_up: LookedUp) -> Self {
         let who =
             Who { tenant: Some(credential.tenant_id), agent: Some(credential.agent_id), key: Some(credential.key_id) };
         let key_id = credential.key_id.to_string();
@@ -157,7 +175,7 @@ impl Principal {
         opens: TokenScopes,
         limiter: &Limiter,
         reading: usize,
-        looked_up: Revision,
+        looked_up: LookedUp,
     ) -> Self {
         let who = Who { tenant: Some(found.tenant_id), agent: found.agent_id, key: None };
         let caller = Caller::new(Some(found.tenant_slug), subject.agent, None, subject.client);
@@ -202,16 +220,33 @@ impl Principal {
         }
     }
 
+    /// Whether nobody identified the caller.
+    pub(super) fn is_anonymous(&self) -> bool {
+        matches!(self.credential, Presented::Nothing)
+    }
+
     /// Whether the policy in force says that what was looked up no longer holds.
     pub(super) fn is_stale(&self, policy: &PolicyStore) -> bool {
         let Some(tenant) = self.who.tenant else { return false };
         let policy = policy.current();
         match &self.credential {
             Presented::Nothing => false,
-            Presented::Key(key) => policy.outdates_key(key.id, key.looked_up) || policy.outdates(tenant, key.looked_up),
+            Presented::Key(PresentedKey { id, looked_up: LookedUp { revision, .. }, .. }) => {
+                policy.outdates_key(*id, *revision) || policy.outdates(tenant, *revision)
+            }
             // An agent that had no row may have one now, and be suspended.
-            Presented::Token(token) if self.who.agent.is_none() => policy.revision > token.looked_up,
-            Presented::Token(token) => policy.outdates(tenant, token.looked_up),
+            Presented::Token(token) if self.who.agent.is_none() => policy.revision > token.looked_up.revision,
+            Presented::Token(token) => policy.outdates(tenant, token.looked_up.revision),
+        }
+    }
+
+    /// Whether what was looked up may still be used, if nothing has changed.
+    pub(super) fn is_known(&self, now_ms: i64) -> bool {
+        match &self.credential {
+            Presented::Nothing => true,
+            Presented::Key(PresentedKey { looked_up, .. }) | Presented::Token(PresentedToken { looked_up, .. }) => {
+                now_ms < looked_up.until_ms
+            }
         }
     }
 

@@ -8,13 +8,11 @@ use moka::Expiry;
 use moka::future::Cache;
 use sha2::{Digest as _, Sha256};
 
-use super::principal::{Principal, TokenScopes};
+use super::principal::{LookedUp, Principal, TokenScopes};
 use super::{KNOWN_FOR, Surroundings};
 use crate::refusal::Refusal;
 use crate::token::{Bad, Subject, Verifier};
 
-/// Tokens that are known at once. Each costs some kilobytes, and anybody's identity provider can give out many.
-const MOST_TOKENS: u64 = 20_000;
 /// How long an agent is known by name alone before it is looked up again. Its first sighting is written meanwhile.
 const NEW_FOR: Duration = Duration::from_secs(2);
 
@@ -22,7 +20,7 @@ const NEW_FOR: Duration = Duration::from_secs(2);
 type TokenHash = [u8; 32];
 
 /// The tokens that were seen lately.
-pub(crate) struct Tokens {
+pub(super) struct Tokens {
     verifier: Arc<Verifier>,
     /// The scopes that tools ask for. Others are forgotten.
     asked: Box<[Arc<str>]>,
@@ -30,9 +28,9 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    /// `asked` are the scopes that tools ask for.
-    pub(crate) fn new(verifier: Arc<Verifier>, asked: Box<[Arc<str>]>) -> Self {
-        let known = Cache::builder().max_capacity(MOST_TOKENS).expire_after(KnownFor).build();
+    /// `asked` are the scopes that tools ask for, `room` is for how many tokens.
+    pub(super) fn new(verifier: Arc<Verifier>, asked: Box<[Arc<str>]>, room: u64) -> Self {
+        let known = Cache::builder().max_capacity(room).expire_after(KnownFor).build();
         Self { verifier, asked, known }
     }
 
@@ -53,9 +51,6 @@ impl Tokens {
         if !principal.holds(now_ms) {
             return Err(Bad::Token("The token has expired.").into());
         }
-        if principal.who.agent.is_none() && principal.is_to_be_noted(now_ms) {
-            around.sightings.note(&principal, now_ms);
-        }
         Ok(principal)
     }
 
@@ -73,14 +68,15 @@ impl Tokens {
         // What is not good is not remembered: it is refused faster than it would be found, and would push out what is.
         let subject = self.verifier.verify(text).await?;
         let found = self.known.try_get_with(hash, async {
-            // Read before the query: a change that the query missed is newer than this.
-            let looked_up = around.policy.current().revision;
+            let revision = around.policy.current().revision;
             let found = around.control.credentials().subject(&subject.tenant, &subject.agent).await;
             let Some(found) = found.map_err(Some)? else { return Err(None) };
             let is_new = found.agent_id.is_none() && !around.sightings.is_full(found.tenant_id);
+            let known_for = if is_new { NEW_FOR } else { KNOWN_FOR };
+            let looked_up = LookedUp::new(revision, &around.clock, known_for);
             let opens = self.opened(&subject);
             let principal = Principal::of_token(found, subject, opens, &around.limiter, around.reading, looked_up);
-            Ok((Arc::new(principal), if is_new { NEW_FOR } else { KNOWN_FOR }))
+            Ok((Arc::new(principal), known_for))
         });
         match found.await {
             Ok((principal, _)) => Ok(principal),
