@@ -10,5 +10,6 @@ else
 end
 local lasts = tonumber(ARGV[1])
 for at = 3, #ARGV do redis.call("ZADD", KEYS[1], now + lasts, ARGV[at]) end
-redis.call("PEXPIRE", KEYS[1], math.ceil(lasts / 1000) + 1000)
+-- As usual.lua has it: LEASES_LIVE.
+redis.call("PEXPIRE", KEYS[1], 3600000)
 return #ARGV - 2

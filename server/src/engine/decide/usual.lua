@@ -27,6 +27,8 @@ local fmod, ceil = math.fmod, math.ceil
 local BUCKET, SLIDING = 1, 2
 -- Windows of up to so many calls keep the time of each; others count in sixtieths, of which 61 touch the window.
 local EXACT, KEPT = 100, 61
+-- Milliseconds for which a set of leases is kept that nobody looks at.
+local LEASES_LIVE = 3600000
 
 local now
 if argv[2] == "" then
@@ -51,21 +53,26 @@ while places[from] do
   from = to
 end
 
--- Leases are over when they have ended, and when nobody has renewed them.
+-- Leases are over when they have ended, and when nobody has renewed them; the latter matters only where all are taken.
 local is_full = false
 for at, cap in ipairs(caps) do
   local key = keys[2 + at]
   if argv[7] then call("ZREM", key, unpack(argv, 7)) end
-  call("ZREMRANGEBYSCORE", key, "-inf", now)
   cap.used = call("ZCARD", key)
+  if is_look or cap.used >= cap[2] then
+    call("ZREMRANGEBYSCORE", key, "-inf", now)
+    cap.used = call("ZCARD", key)
+  end
   is_full = is_full or cap.used >= cap[2]
 end
 
+-- A set of leases is gone with the last of them. It lives much longer than a lease, so that its life need not be prolonged
+-- with each: renew.lua does that, and whoever makes it anew.
 local function take_leases()
-  local lasts = tonumber(argv[5])
-  for at = 1, #caps do
-    call("ZADD", keys[2 + at], now + lasts, argv[4])
-    call("PEXPIRE", keys[2 + at], ceil(lasts / 1000) + 1000)
+  local ends = now + tonumber(argv[5])
+  for at, cap in ipairs(caps) do
+    call("ZADD", keys[2 + at], ends, argv[4])
+    if cap.used == 0 then call("PEXPIRE", keys[2 + at], LEASES_LIVE) end
   end
 end
 
