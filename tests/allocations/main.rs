@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use sluicegate::prelude::*;
-use sluicegate_tests::raw_call::raw_call;
+use sluicegate_tests::raw_call::{TEXT, raw_call};
 use sluicegate_tests::{Database, Era, TestServer};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -53,7 +53,7 @@ async fn a_call_allocates_no_more_than_it_did() {
     .await;
     let client = server.client("acme", "u-42").await;
     for (era, tool, status, most) in MOST {
-        let (address, request) = (server.address(), raw_call(server.address(), Some(client.key()), tool, era));
+        let (address, request) = (server.address(), raw_call(server.address(), Some(client.key()), tool, era, TEXT));
         let counted = tokio::task::spawn_blocking(move || allocations(address, &request, status));
         let counted = counted.await.expect("it is counted");
         println!("{tool}, {era:?}: {counted} allocations a call");

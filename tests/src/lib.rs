@@ -1,5 +1,6 @@
 //! Support for the tests of the whole house: real databases, real servers on loopback, clocks that tests set.
 
+pub mod bulk;
 pub mod client;
 pub mod database;
 pub mod exposition;

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use crate::client::Era;
 
-/// What the calls give as their argument `text`.
+/// What calls may give as their argument `text`.
 pub const TEXT: &str = "hello from the bench";
 
-/// A call of a tool that takes one `text`, on a connection that stays open.
+/// A call of a tool that takes one `text`, which needs no escapes, on a connection that stays open.
 #[must_use]
-pub fn raw_call(address: SocketAddr, key: Option<&str>, tool: &str, era: Era) -> Vec<u8> {
+pub fn raw_call(address: SocketAddr, key: Option<&str>, tool: &str, era: Era, text: &str) -> Vec<u8> {
     let (headers, meta) = match era {
         Era::Legacy => (String::new(), ""),
         Era::Modern => (
@@ -22,7 +22,7 @@ pub fn raw_call(address: SocketAddr, key: Option<&str>, tool: &str, era: Era) ->
         ),
     };
     let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"{TEXT}"}}{meta}}}}}"#
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"text":"{text}"}}{meta}}}}}"#
     );
     let revision = era.revision();
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::error::Error;
-use std::io::Write as _;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -13,6 +12,8 @@ use axum::serve::ListenerExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
+
+use crate::process::say;
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -67,7 +68,7 @@ async fn echo(body: Bytes) -> Response {
 /// Serves until the process is ended.
 pub(crate) async fn serve() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    say(listener.local_addr()?, &[])?;
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });

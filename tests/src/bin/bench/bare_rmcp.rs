@@ -1,7 +1,6 @@
 //! The bare server: rmcp's Streamable HTTP service with one tool, stateless, JSON answers, nothing else.
 
 use std::error::Error;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -15,6 +14,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::net::TcpListener;
+
+use crate::process::say;
 
 #[derive(Clone)]
 struct Echo;
@@ -44,7 +45,7 @@ pub(crate) async fn serve() -> Result<(), Box<dyn Error>> {
     let config = StreamableHttpServerConfig::default().with_legacy_session_mode(false).with_json_response(true);
     let service = StreamableHttpService::new(|| Ok(Echo), Arc::new(NeverSessionManager::default()), config);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    writeln!(std::io::stdout(), "{}", listener.local_addr()?)?;
+    say(listener.local_addr()?, &[])?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

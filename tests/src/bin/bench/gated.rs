@@ -1,12 +1,16 @@
 //! Sluicegate with everything on: API key, tenant, agent and tool limits, concurrency, deadline, RateLimit fields.
 
 use std::error::Error;
-use std::io::Write as _;
+use std::time::Duration;
 
-use sluicegate::EngineKind;
-use sluicegate::control::{KeyScopes, NewLimit, Target};
+use sha2::{Digest as _, Sha256};
+use sluicegate::control::{ApiKey, KeyScopes, NewLimit, Target};
 use sluicegate::prelude::*;
-use sluicegate_tests::{Database, server};
+use sluicegate::{EngineKind, Settings};
+use sluicegate_tests::bulk::{Bulk, id};
+use sluicegate_tests::{Database, TestServer, server};
+
+use crate::process::say;
 
 /// Repeat a text.
 #[tool(rate_limit = "1000000000/min", concurrency = 1000)]
@@ -20,13 +24,15 @@ async fn limited(text: String) -> String {
     text
 }
 
-/// Serves until the process is ended; prints the address and two keys. Limits are shared through `redis`, if one is given.
+/// So many tenants have a key that calls, at most: fewer than the server remembers, so that what is measured is calls and
+/// not the database.
+const MOST_CALLERS: u32 = 10_000;
+
+/// Serves until the process is ended; tells two keys, of which the second is for what is refused. Limits are shared through
+/// `redis`, if one is given.
 pub(crate) async fn serve(redis: Option<&str>) -> Result<(), Box<dyn Error>> {
     let database = Database::sqlite().await;
-    let mut settings = server::settings(&database);
-    settings.limit_tenant = "1000000000/min".to_owned();
-    settings.limit_agent = "1000000000/min".to_owned();
-    settings.agent_concurrency = 1000;
+    let mut settings = boundless(&database);
     if let Some(url) = redis {
         settings.engine = EngineKind::Redis;
         settings.redis_url = url.to_owned();
@@ -38,7 +44,66 @@ pub(crate) async fn serve(redis: Option<&str>) -> Result<(), Box<dyn Error>> {
     // An override as in production, so that the policy is not empty.
     let rate = NewLimit::rate(Target::Tool { tool: "echo".to_owned() }, "999999999/min");
     running.control().limits().set(&server::actor(), &rate).await?;
-    writeln!(std::io::stdout(), "{}\n{served}\n{refused}", running.address())?;
+    say(running.address(), &[served, refused])?;
     running.until_signal().await?;
+    Ok(())
+}
+
+/// The same for so many tenants, each with an agent, a key and an override; tells the keys of up to [`MOST_CALLERS`].
+/// An operator changes one of the overrides every `change_every`, if that is said.
+pub(crate) async fn serve_many(tenants: u32, change_every: Option<Duration>) -> Result<(), Box<dyn Error>> {
+    let database = Database::sqlite().await;
+    // The tables come from a server that has started once.
+    TestServer::start(&database).await.stop().await;
+    let environment = "live".parse()?;
+    let mut keys = Vec::new();
+    for number in 0..tenants {
+        keys.push(ApiKey::generate(&mut rand::rng(), id("key", number).parse()?, &environment).expose().to_owned());
+    }
+    seed(&database, tenants, &keys).await?;
+    keys.truncate(MOST_CALLERS as usize);
+    let running = Server::new("bench").tool::<echo>().tool::<limited>().start(&boundless(&database)).await?;
+    say(running.address(), &keys)?;
+    if let Some(every) = change_every {
+        let control = running.control().clone();
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(every);
+            for change in 0_u32.. {
+                ticks.tick().await;
+                let tenant = id("ten", change % tenants).parse().expect("an id");
+                let target = Target::TenantTool { tenant, tool: "echo".to_owned() };
+                let rate = NewLimit::rate(target, &format!("{}/min", 900_000_000 + change % 1_000));
+                control.limits().set(&server::actor(), &rate).await.expect("the limit is set");
+            }
+        });
+    }
+    running.until_signal().await?;
+    Ok(())
+}
+
+/// Limits are there and never refuse.
+fn boundless(database: &Database) -> Settings {
+    let mut settings = server::settings(database);
+    settings.limit_tenant = "1000000000/min".to_owned();
+    settings.limit_agent = "1000000000/min".to_owned();
+    settings.agent_concurrency = 1000;
+    settings.max_body_bytes = 4 << 20;
+    settings
+}
+
+async fn seed(database: &Database, tenants: u32, keys: &[String]) -> Result<(), Box<dyn Error>> {
+    let mut bulk = Bulk::open(database).await?;
+    bulk.run("PRAGMA synchronous = OFF; BEGIN".to_owned()).await?;
+    bulk.insert_tenants(tenants).await?;
+    bulk.insert_agents((0..tenants).map(|number| (number, number)), 0).await?;
+    let hashed = (0..tenants).zip(keys).map(|(number, key)| {
+        let secret = key.rsplit('_').nth(1).unwrap_or_default();
+        let hash: String = Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect();
+        (number, number, number, hash)
+    });
+    bulk.insert_keys(hashed).await?;
+    let limits = (0..tenants).map(|number| (number, number, "echo".to_owned(), "900000000/min"));
+    bulk.insert_limits(limits).await?;
+    bulk.run("COMMIT".to_owned()).await?;
     Ok(())
 }

@@ -5,54 +5,80 @@
 //! server's CPU time per call is the figure that counts; calls per second stand beside it. Every answer's body is checked.
 //! Limits are set so that nothing is ever refused, except in the row that measures refusals.
 //!
-//! `--redis redis://127.0.0.1:6379` adds rows of a server whose limits are shared through that Redis.
+//! `--redis redis://127.0.0.1:6379` adds rows of a server whose limits are shared through that Redis. Other tables:
+//!
+//! | `bench` | what it shows |
+//! |---|---|
+//! | `tenants` | the cost of a call when there are 10, 1 000 and 100 000 tenants |
+//! | `connections` | the same with 1 to 64 connections |
+//! | `sizes` | the same with 1 KB to 1 MB of text each way |
+//! | `latency` | how long calls take at 70 % of what each server can do |
+//! | `changes` | how long they take while limits are changed |
 
-use std::io::Write as _;
+use std::error::Error;
+use std::io::Write;
 use std::time::Duration;
+
+use tokio::runtime::Builder;
 
 mod bare_axum;
 mod bare_rmcp;
+mod compare;
 mod gated;
+mod growth;
+mod latency;
 mod load;
 mod process;
+mod rows;
 
-use process::Contender;
-use sluicegate_tests::Era;
+const USAGE: &str = "usage: bench [tenants | connections | sizes | latency | changes] [--rounds N] [--seconds N] \
+                     [--connections N] [--redis URL] [--json]";
 
-const USAGE: &str = "usage: bench [--rounds N] [--seconds N] [--connections N] [--redis URL] [--json]";
-
-/// How the comparison is run.
+/// How a table is made.
 struct Options {
     rounds: usize,
-    seconds: u64,
+    length: Duration,
     connections: usize,
     redis: Option<String>,
     json: bool,
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_server = arguments.first().is_some_and(|role| role.starts_with("serve-"));
+    // The load comes from one thread, and so from one core at most.
+    let mut runtime = if is_server { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    runtime.enable_all().build()?.block_on(run(&arguments))
+}
+
+async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let options = |skip: usize| Options::parse(&arguments[skip..]).ok_or(USAGE);
     match arguments.first().map(String::as_str) {
         // The servers are processes of their own, so that their CPU time can be told from the load's.
-        Some("serve-axum") => return bare_axum::serve().await,
-        Some("serve-rmcp") => return bare_rmcp::serve().await,
-        Some("serve-gated") => return gated::serve(None).await,
-        Some("serve-shared") => return gated::serve(arguments.get(1).map(String::as_str)).await,
-        _ => {}
+        Some("serve-axum") => bare_axum::serve().await,
+        Some("serve-rmcp") => bare_rmcp::serve().await,
+        Some("serve-gated") => gated::serve(arguments.get(1).map(String::as_str)).await,
+        Some("serve-many") => {
+            let every = arguments.get(2).map(|ms| ms.parse().map(Duration::from_millis)).transpose()?;
+            gated::serve_many(arguments.get(1).ok_or(USAGE)?.parse()?, every).await
+        }
+        Some("tenants") => growth::tenants(&options(1)?).await,
+        Some("connections") => growth::connections(&options(1)?).await,
+        Some("sizes") => growth::sizes(&options(1)?).await,
+        Some("latency") => latency::latency(&options(1)?).await,
+        Some("changes") => latency::changes(&options(1)?).await,
+        _ => compare::compare(&options(0)?).await,
     }
-    let options = Options::parse(&arguments).ok_or(USAGE)?;
-    compare(&options).await
 }
 
 impl Options {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let mut options = Self { rounds: 5, seconds: 3, connections: 16, redis: None, json: false };
+        let mut options = Self { rounds: 5, length: Duration::from_secs(3), connections: 16, redis: None, json: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--rounds" => options.rounds = arguments.next()?.parse().ok()?,
-                "--seconds" => options.seconds = arguments.next()?.parse().ok()?,
+                "--seconds" => options.length = Duration::from_secs(arguments.next()?.parse().ok()?),
                 "--connections" => options.connections = arguments.next()?.parse().ok()?,
                 "--redis" => options.redis = Some(arguments.next()?.clone()),
                 "--json" => options.json = true,
@@ -61,107 +87,13 @@ impl Options {
         }
         Some(options)
     }
-}
 
-/// One row of the table: a server and what it is asked.
-struct Row {
-    name: String,
-    server: usize,
-    request: load::Request,
-    samples: Vec<load::Sample>,
-}
-
-async fn compare(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
-    let axum = Contender::start(&["serve-axum"]).await?;
-    let rmcp = Contender::start(&["serve-rmcp"]).await?;
-    let gated = Contender::start(&["serve-gated"]).await?;
-    let shared = match &options.redis {
-        Some(url) => Some(Contender::start(&["serve-shared", url]).await?),
-        None => None,
-    };
-    let (served, refused) = (gated.keys[0].as_str(), gated.keys[1].as_str());
-    let mut rows = Vec::new();
-    for era in [Era::Legacy, Era::Modern] {
-        rows.push(Row::new("bare axum", era, 0, load::Request::echo(&axum, None, era)));
-        rows.push(Row::new("bare rmcp", era, 1, load::Request::echo(&rmcp, None, era)));
-        rows.push(Row::new("sluicegate", era, 2, load::Request::echo(&gated, Some(served), era)));
-        rows.push(Row::new("sluicegate, refusing", era, 2, load::Request::limited(&gated, refused, era)));
-        if let Some(shared) = &shared {
-            let echo = load::Request::echo(shared, Some(&shared.keys[0]), era);
-            rows.push(Row::new("sluicegate, Redis", era, 3, echo));
-            let limited = load::Request::limited(shared, &shared.keys[1], era);
-            rows.push(Row::new("sluicegate, Redis, refusing", era, 3, limited));
-        }
+    /// Says below a table how it was made.
+    fn say_how(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let (rounds, seconds, connections) = (self.rounds, self.length.as_secs(), self.connections);
+        writeln!(
+            out,
+            "\nMedians of {rounds} interleaved rounds of {seconds} s, {connections} connections where nothing else is said."
+        )
     }
-    let servers: Vec<_> = [&axum, &rmcp, &gated].into_iter().chain(&shared).collect();
-    for row in &rows {
-        load::run(servers[row.server], &row.request, options.connections, Duration::from_secs(1)).await?;
-    }
-    for round in 1..=options.rounds {
-        for row in &mut rows {
-            let length = Duration::from_secs(options.seconds);
-            row.samples.push(load::run(servers[row.server], &row.request, options.connections, length).await?);
-        }
-        writeln!(std::io::stderr(), "round {round} of {}", options.rounds)?;
-    }
-    print(&rows, options)?;
-    Ok(())
-}
-
-impl Row {
-    fn new(name: &str, era: Era, server: usize, request: load::Request) -> Self {
-        Self { name: format!("{name}, {}", era.revision()), server, request, samples: Vec::new() }
-    }
-
-    fn median(&self, figure: impl Fn(&load::Sample) -> f64) -> f64 {
-        let mut figures: Vec<_> = self.samples.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures[figures.len() / 2]
-    }
-
-    fn calls_per_second(&self) -> f64 {
-        self.median(load::Sample::calls_per_second)
-    }
-
-    fn cpu_micros(&self) -> f64 {
-        self.median(load::Sample::cpu_micros_per_call)
-    }
-}
-
-fn print(rows: &[Row], options: &Options) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    // Each era is compared with the bare servers of its own.
-    let ratios = |at: usize| {
-        let (row, era) = (&rows[at], at - at % (rows.len() / 2));
-        let (axum, rmcp) = (&rows[era], &rows[era + 1]);
-        [
-            row.calls_per_second() / rmcp.calls_per_second(),
-            row.cpu_micros() / rmcp.cpu_micros(),
-            row.cpu_micros() / axum.cpu_micros(),
-        ]
-    };
-    if options.json {
-        let rows: Vec<_> = rows
-            .iter()
-            .enumerate()
-            .map(|(at, row)| {
-                let [calls, cpu, cpu_of_axum] = ratios(at);
-                serde_json::json!({ "row": row.name, "calls_per_second": row.calls_per_second(),
-                    "cpu_micros_per_call": row.cpu_micros(), "calls_of_rmcp": calls, "cpu_of_rmcp": cpu,
-                    "cpu_of_axum": cpu_of_axum })
-            })
-            .collect();
-        return writeln!(out, "{}", serde_json::Value::from(rows));
-    }
-    writeln!(out, "| server | calls/s | of rmcp | CPU per call | of rmcp | of axum |\n|---|---|---|---|---|---|")?;
-    for (at, row) in rows.iter().enumerate() {
-        let ([calls, cpu, cpu_of_axum], name) = (ratios(at), &row.name);
-        let (per_second, micros) = (row.calls_per_second(), row.cpu_micros());
-        writeln!(out, "| {name} | {per_second:.0} | {calls:.2}x | {micros:.1} us | {cpu:.2}x | {cpu_of_axum:.2}x |")?;
-    }
-    writeln!(
-        out,
-        "\nMedians of {} interleaved rounds of {} s, {} connections.",
-        options.rounds, options.seconds, options.connections
-    )
 }

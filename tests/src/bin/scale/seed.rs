@@ -1,10 +1,8 @@
 //! A week of a large server, made up: Zipf-distributed, no tenant empty, and the same every time.
 
-use std::fmt::Write as _;
-
 use sluicegate_tests::Database;
+use sluicegate_tests::bulk::{Bulk, id};
 use sluicegate_tests::server::START_MS;
-use sqlx::{AssertSqlSafe, Connection as _};
 
 /// How many tools are called.
 pub(crate) const TOOLS: u32 = 20;
@@ -34,64 +32,6 @@ pub(crate) struct Seeded {
     pub(crate) key: String,
 }
 
-enum Connection {
-    Sqlite(sqlx::SqliteConnection),
-    Postgres(sqlx::PgConnection),
-}
-
-impl Connection {
-    async fn open(database: &Database) -> Result<Self, sqlx::Error> {
-        let url = database.url();
-        Ok(if url.starts_with("sqlite") {
-            Self::Sqlite(sqlx::SqliteConnection::connect(&url).await?)
-        } else {
-            Self::Postgres(sqlx::PgConnection::connect(&url).await?)
-        })
-    }
-
-    // Everything in these texts was made here.
-    async fn run(&mut self, sql: String) -> Result<(), sqlx::Error> {
-        match self {
-            Self::Sqlite(connection) => sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop),
-            Self::Postgres(connection) => sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.map(drop),
-        }
-    }
-
-    async fn number(&mut self, sql: String) -> Result<i64, sqlx::Error> {
-        match self {
-            Self::Sqlite(connection) => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await,
-            Self::Postgres(connection) => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await,
-        }
-    }
-
-    async fn texts(&mut self, sql: String) -> Result<Vec<String>, sqlx::Error> {
-        match self {
-            Self::Sqlite(connection) => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(connection).await,
-            Self::Postgres(connection) => sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(connection).await,
-        }
-    }
-
-    /// Inserts rows, many at a time.
-    async fn insert(&mut self, into: &str, rows: impl Iterator<Item = String>) -> Result<(), sqlx::Error> {
-        let mut sql = String::new();
-        for (number, row) in rows.enumerate() {
-            if number % 500 == 0 && number > 0 {
-                self.run(std::mem::take(&mut sql)).await?;
-            }
-            let _ = if sql.is_empty() {
-                write!(sql, "INSERT INTO {into} VALUES ({row})")
-            } else {
-                write!(sql, ", ({row})")
-            };
-        }
-        if sql.is_empty() { Ok(()) } else { self.run(sql).await }
-    }
-}
-
-fn id(prefix: &str, number: u32) -> String {
-    format!("{prefix}_{number:032x}")
-}
-
 /// The tenant of the agent of a rank: the first agents have one each, the others crowd in the first tenants.
 fn tenant_of(agent: u32, tenants: u32) -> u32 {
     if agent < tenants {
@@ -110,7 +50,7 @@ fn rows_of(agent: u32, part: u32, most: f64) -> u32 {
 /// Makes it, unless that was done before; `part` is what everything is divided by, `most` the rows of the agent that is called most.
 pub(crate) async fn seed(database: &Database, part: u32, most: f64) -> Result<Seeded, sqlx::Error> {
     let (tenants, agents) = (TENANTS / part, AGENTS / part);
-    let mut connection = Connection::open(database).await?;
+    let mut connection = Bulk::open(database).await?;
     if connection.number("SELECT COUNT(*) FROM agents".to_owned()).await? == 0 {
         make(&mut connection, (tenants, agents, part), most).await?;
     }
@@ -118,12 +58,8 @@ pub(crate) async fn seed(database: &Database, part: u32, most: f64) -> Result<Se
     Ok(Seeded { tenants, agents, minutes, agent: id("agt", 0), key: id("key", 0) })
 }
 
-async fn make(
-    connection: &mut Connection,
-    (tenants, agents, part): (u32, u32, u32),
-    most: f64,
-) -> Result<(), sqlx::Error> {
-    let postgres = matches!(connection, Connection::Postgres(_));
+async fn make(connection: &mut Bulk, (tenants, agents, part): (u32, u32, u32), most: f64) -> Result<(), sqlx::Error> {
+    let postgres = connection.is_postgres();
     connection
         .run(if postgres { "SET synchronous_commit = off".into() } else { "PRAGMA synchronous = OFF".into() })
         .await?;
@@ -136,7 +72,7 @@ async fn make(
     connection.run(if postgres { "VACUUM ANALYZE".into() } else { "ANALYZE".into() }).await
 }
 
-async fn policy(connection: &mut Connection, tenants: u32, agents: u32) -> Result<(), sqlx::Error> {
+async fn policy(connection: &mut Bulk, tenants: u32, agents: u32) -> Result<(), sqlx::Error> {
     let tools = (0..TOOLS).map(|tool| {
         format!(
             "'{}', 'does {tool}', '{{\"type\":\"object\"}}', '{{\"rate_limit\":[\"60/min\"]}}', 0, 0",
@@ -145,46 +81,19 @@ async fn policy(connection: &mut Connection, tenants: u32, agents: u32) -> Resul
     });
     let columns = "tools (name, description, input_schema, declared_limits, first_seen_at, last_seen_at)";
     connection.insert(columns, tools).await?;
-    let columns = "tenants (id, slug, name, status, settings, metadata, created_at, updated_at, revision)";
-    let rows = (0..tenants).map(|tenant| {
-        format!(
-            "'{}', 'tenant-{tenant:04}', 'Tenant {tenant} 株式会社', 'active', '{{}}', '{{}}', 0, 0, 0",
-            id("ten", tenant)
-        )
-    });
-    connection.insert(columns, rows).await?;
-    let columns = "agents (id, tenant_id, name, status, origin, created_at, last_seen_at, revision)";
-    let rows = (0..agents).map(|agent| {
-        let tenant = id("ten", tenant_of(agent, tenants));
-        format!("'{}', '{tenant}', 'agent-{agent:05}', 'active', 'created', 0, {START_MS}, 0", id("agt", agent))
-    });
-    connection.insert(columns, rows).await?;
-    let columns =
-        "api_keys (id, tenant_id, agent_id, name, environment, secret_hash, scopes, created_at, created_by, revision)";
-    let rows = (0..agents + MORE_KEYS).map(|key| {
+    connection.insert_tenants(tenants).await?;
+    connection.insert_agents((0..agents).map(|agent| (agent, tenant_of(agent, tenants))), START_MS).await?;
+    let keys = (0..agents + MORE_KEYS).map(|key| {
         let agent = if key < agents { key } else { 0 };
-        let (tenant, agent) = (id("ten", tenant_of(agent, tenants)), id("agt", agent));
-        format!(
-            "'{}', '{tenant}', '{agent}', 'key {key}', 'live', '{key:064x}', '{{\"tools\":[\"*\"]}}', 0, 'cli:root', 0",
-            id("key", key)
-        )
+        (key, tenant_of(agent, tenants), agent, format!("{key:064x}"))
     });
-    connection.insert(columns, rows).await?;
-    let columns = "limits (id, target, scope, tenant_id, tool, kind, quotas, mode, temporary, note, created_by, updated_by, \
-        updated_at, revision)";
-    let rows = (0..tenants).flat_map(|tenant| (0..2).map(move |tool| {
-        let (ten, tool_name) = (id("ten", tenant), tool_name(tool));
-        format!(
-            "'{}', 'tenant_tool/{ten}/{tool_name}', 'tenant_tool', '{ten}', '{tool_name}', 'rate', '50/min', 'enforce', \
-             false, '', 'cli:root', 'cli:root', 0, 0",
-            id("lim", tenant * 2 + tool)
-        )
-    }));
-    connection.insert(columns, rows).await
+    connection.insert_keys(keys).await?;
+    let two = (0..tenants).flat_map(|tenant| (0..2).map(move |tool| (tenant, tool)));
+    connection.insert_limits(two.map(|(tenant, tool)| (tenant * 2 + tool, tenant, tool_name(tool), "50/min"))).await
 }
 
 /// Audit log, events and alerts.
-async fn history(connection: &mut Connection, tenants: u32, part: u32) -> Result<(), sqlx::Error> {
+async fn history(connection: &mut Bulk, tenants: u32, part: u32) -> Result<(), sqlx::Error> {
     let (entries, events, alerts) = (AUDIT_ENTRIES / part, EVENTS / part, ALERTS / part);
     let first = connection.number("SELECT audit_seq FROM control_state".to_owned()).await?;
     let columns = "audit_log (seq, id, at, actor, action, target, tenant_id, before, after, previous_hash, hash)";
@@ -236,7 +145,7 @@ fn tool_name(tool: u32) -> String {
 }
 
 async fn usage(
-    connection: &mut Connection,
+    connection: &mut Bulk,
     postgres: bool,
     (tenants, agents, part): (u32, u32, u32),
     most: f64,
