@@ -6,8 +6,8 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http::{HeaderMap, Request, Response};
+use http_body_util::Full;
 use libfuzzer_sys::fuzz_target;
 use sluicegate_mcp::{
     Admitted, Engine, Envelope, HttpEndpoint, Json, Kind, Outcome, Owner, Params, Passage, Registry, RmcpHandler,
@@ -69,7 +69,7 @@ fuzz_target!(|input: &[u8]| {
     parts.extensions.insert(Visit { visible: Visible::new(|_| true), owner, request_id: "req-1".into(), ends: None });
     parts.extensions.insert(Passage::Admitted(admitted()));
     let (short, engine) = HOUSE.runtime.block_on(async {
-        let short = seen(HOUSE.endpoint.run(call, admitted()).await).await;
+        let short = seen(HOUSE.endpoint.run(call, admitted(), HeaderMap::new()).await).await;
         (short, seen(HOUSE.endpoint.handle(Request::from_parts(parts, whole)).await).await)
     });
     assert_eq!(short, engine);
