@@ -152,7 +152,7 @@ impl Gate {
         let peer = peer(parts, read.map(|(_, envelope, _)| envelope));
         let style = read.and_then(|(arrived, ..)| arrived.policy.settings.refusal_style);
         let (status, body) = self.wording.render(refusal, peer, style, &trip.request_id);
-        let challenge = self.wording.challenge(refusal, peer.host);
+        let challenge = self.wording.challenge(refusal, || edge::host_of(parts));
         let mut headers = emptied(parts);
         refusal.write_fields(&mut headers, challenge);
         if read.is_none() && parts.version <= Version::HTTP_11 {
@@ -219,7 +219,6 @@ fn peer<'a>(parts: &'a Parts, envelope: Option<&'a Envelope<'_>>) -> Peer<'a> {
         id: envelope.and_then(|envelope| envelope.id),
         version: text(&MCP_PROTOCOL_VERSION).or(envelope.and_then(|envelope| envelope.protocol_version.as_deref())),
         user_agent: text(&header::USER_AGENT).unwrap_or_default(),
-        host: edge::host_of(parts),
         is_tool_call: envelope.is_some_and(Envelope::is_tool_call),
     }
 }

@@ -12,6 +12,11 @@ use super::leases::LeaseId;
 pub(super) const SCRIPT: &str =
     concat!(include_str!("decide/usual.lua"), include_str!("decide/states.lua"), include_str!("decide/verdict.lua"));
 
+/// Enough for a command without leases that have ended, so that it is put together without growing.
+const USUAL_ARGUMENTS: usize = 16;
+/// What a command holds besides keys, script, rules and leases.
+const ROOM_FOR_NUMBERS: usize = 128;
+
 /// Who calls what, by ids, as keys are made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Names<'a> {
@@ -155,8 +160,10 @@ impl Question {
         ended: &[LeaseId],
         timing: Timing,
     ) -> Cmd {
-        let mut command = redis::cmd(verb);
-        command.arg(script).arg(self.keys.len() + self.leases.len());
+        let keys: usize = self.keys.iter().chain(&*self.leases).map(Vec::len).sum();
+        let bytes = script.len() + keys + self.rules.len() + ended.len() * size_of::<LeaseId>() + ROOM_FOR_NUMBERS;
+        let mut command = Cmd::with_capacity(USUAL_ARGUMENTS + ended.len(), bytes);
+        command.arg(verb).arg(script).arg(self.keys.len() + self.leases.len());
         for key in self.keys.iter().chain(&*self.leases) {
             command.arg(key);
         }

@@ -95,10 +95,11 @@ impl Authenticator {
         let bearer = headers.remove(header::AUTHORIZATION);
         let api_key = headers.remove(X_API_KEY);
         let text = bearer.as_ref().and_then(bearer_token).or_else(|| api_key.as_ref()?.to_str().ok());
+        let now_ms = self.around.clock.now_ms();
         if let Some(text) = text
-            && let Some(principal) = last.find(text, |principal| self.is_still_good(principal))
+            && let Some(principal) = last.find(text, |principal| self.is_still_good(principal, now_ms))
         {
-            self.note(&principal);
+            self.note(&principal, now_ms);
             return Ok(principal);
         }
         let principal = self.authenticate_text(text, client).await?;
@@ -129,19 +130,17 @@ impl Authenticator {
             (false, _, Some(tokens)) => tokens.authenticate(text, client, &self.around).await?,
             (false, _, None) => return Err(Refusal::InvalidToken(keys::MALFORMED)),
         };
-        self.note(&principal);
+        self.note(&principal, self.around.clock.now_ms());
         Ok(principal)
     }
 
     /// Whether a credential that was good before is so without being looked up again.
-    fn is_still_good(&self, principal: &Principal) -> bool {
-        let now_ms = self.around.clock.now_ms();
+    fn is_still_good(&self, principal: &Principal, now_ms: i64) -> bool {
         principal.is_known(now_ms) && principal.holds(now_ms) && !principal.is_stale(&self.around.policy)
     }
 
     /// Notes now and then that a credential is used: of a key when, of a token whose agent is new that there is one.
-    fn note(&self, principal: &Principal) {
-        let now_ms = self.around.clock.now_ms();
+    fn note(&self, principal: &Principal, now_ms: i64) {
         match &principal.credential {
             Presented::Key(key) if principal.is_to_be_noted(now_ms) => self.around.last_used.note(key.id, now_ms),
             Presented::Token(_) if principal.who.agent.is_none() && principal.is_to_be_noted(now_ms) => {

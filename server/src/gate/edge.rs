@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header;
 use http::request::Parts;
+use http::{HeaderValue, header};
 use http_body::Body;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Semaphore;
@@ -76,10 +76,12 @@ impl Edge {
 
     /// The name that a request addresses, if it is one of ours.
     pub(crate) fn check_host<'a>(&self, parts: &'a Parts) -> Result<&'a str, Refusal> {
-        if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+        let mut named = parts.headers.get_all(header::HOST).iter();
+        let (named, another) = (named.next(), named.next());
+        if another.is_some() {
             return Err(Refusal::Forbidden("The request names more than one host.".to_owned()));
         }
-        let Some(host) = host_of(parts) else {
+        let Some(host) = host_in(parts, named) else {
             return Err(Refusal::Forbidden("The request names no host.".to_owned()));
         };
         // `user@host` names no host of ours, whatever stands behind the `@`.
@@ -175,8 +177,13 @@ impl Hosts {
 
 /// The `host:port` that a request addresses.
 pub(crate) fn host_of(parts: &Parts) -> Option<&str> {
+    host_in(parts, parts.headers.get(header::HOST))
+}
+
+/// The same, with the header at hand.
+fn host_in<'a>(parts: &'a Parts, named: Option<&'a HeaderValue>) -> Option<&'a str> {
     let authority = parts.uri.authority().map(http::uri::Authority::as_str);
-    authority.or_else(|| Some(parts.headers.get(header::HOST)?.to_str().unwrap_or_default()))
+    authority.or_else(|| Some(named?.to_str().unwrap_or_default()))
 }
 
 /// Whether a `host:port` names this machine itself.

@@ -25,8 +25,6 @@ pub(crate) struct Peer<'a> {
     pub(crate) version: Option<&'a str>,
     /// The `User-Agent`.
     pub(crate) user_agent: &'a str,
-    /// The `host:port` that it has addressed.
-    pub(crate) host: Option<&'a str>,
     /// Whether the request is a `tools/call`.
     pub(crate) is_tool_call: bool,
 }
@@ -59,8 +57,12 @@ impl Wording {
         (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body)
     }
 
-    /// What would be needed to be let in (RFC 6750, section 3).
-    pub(crate) fn challenge(&self, refusal: &Refusal, host: Option<&str>) -> Option<HeaderValue> {
+    /// What would be needed to be let in (RFC 6750, section 3). `host` is the `host:port` that was addressed.
+    pub(crate) fn challenge<'a>(
+        &self,
+        refusal: &Refusal,
+        host: impl FnOnce() -> Option<&'a str>,
+    ) -> Option<HeaderValue> {
         let (error, scope) = match refusal {
             Refusal::Unauthenticated(_) => (None, None),
             Refusal::InvalidToken(_) => (Some("invalid_token"), None),
@@ -68,7 +70,7 @@ impl Wording {
             _ => return None,
         };
         Some(match (&self.resource, error) {
-            (Some(resource), _) => resource.challenge(host, error, scope),
+            (Some(resource), _) => resource.challenge(host(), error, scope),
             (None, None) => HeaderValue::from_static("Bearer realm=\"sluicegate\""),
             (None, Some(_)) => HeaderValue::from_static("Bearer realm=\"sluicegate\", error=\"invalid_token\""),
         })

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use constant_time_eq::constant_time_eq;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
-use subtle::ConstantTimeEq as _;
 
 use super::principal::Principal;
 
@@ -22,13 +22,13 @@ impl LastCaller {
     pub(super) fn find(&self, shown: &str, still_good: impl FnOnce(&Principal) -> bool) -> Option<Arc<Principal>> {
         let mut last = self.0.lock();
         let LetIn { shown: known, principal } = last.as_ref()?;
-        let is_same = known.expose_secret().as_bytes().ct_eq(shown.as_bytes());
+        let is_same = constant_time_eq(known.expose_secret().as_bytes(), shown.as_bytes());
         if !still_good(principal) {
             // Room for whoever is let in next.
             *last = None;
             return None;
         }
-        bool::from(is_same).then(|| Arc::clone(principal))
+        is_same.then(|| Arc::clone(principal))
     }
 
     /// Somebody was let in. Where many share a connection, as behind a proxy, the first is remembered.
