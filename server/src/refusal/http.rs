@@ -6,7 +6,7 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::json::Object;
+use super::json::{Object, member};
 use super::report::{MODERN, Report};
 use super::style::CompatibilityList;
 use super::{Refusal, fields};
@@ -124,22 +124,23 @@ pub(crate) fn in_plain_words(refusal: &Refusal) -> Response<Bytes> {
 const BODY_BYTES: usize = 1_024;
 
 fn json_rpc_error(report: &Report<'_>, id: Option<&RawValue>) -> Bytes {
-    message(id, |message| message.object("error", |error| report.error(error)))
+    message(id, |message| message.object(member!("error"), |error| report.error(error)))
 }
 
 /// The data is in `_meta`: `structuredContent` would be checked against the tool's output schema.
 fn tool_result(report: &Report<'_>, peer: Peer<'_>) -> Bytes {
     message(peer.id, |message| {
-        message.object("result", |result| {
+        message.object(member!("result"), |result| {
             if peer.version.is_some_and(|version| version >= MODERN) {
-                result.text("resultType", "complete");
+                result.text(member!("resultType"), "complete");
             }
-            result.only_item("content", |content| {
-                content.text("type", "text");
-                content.text_of("text", |text| report.message(text));
+            result.only_item(member!("content"), |content| {
+                content.text(member!("type"), "text");
+                content.text_of(member!("text"), |text| report.message(text));
             });
-            result.boolean("isError", true);
-            result.object("_meta", |meta| meta.object("sluicegate/refusal", |data| report.data(data)));
+            result.boolean(member!("isError"), true);
+            result
+                .object(member!("_meta"), |meta| meta.object(member!("sluicegate/refusal"), |data| report.data(data)));
         });
     })
 }
@@ -148,9 +149,9 @@ fn tool_result(report: &Report<'_>, peer: Peer<'_>) -> Bytes {
 fn message(id: Option<&RawValue>, rest: impl FnOnce(&mut Object<'_>)) -> Bytes {
     let mut text = String::with_capacity(BODY_BYTES);
     Object::write(&mut text, |message| {
-        message.text("jsonrpc", "2.0");
+        message.text(member!("jsonrpc"), "2.0");
         if let Some(id) = id {
-            message.raw("id", id.get());
+            message.raw(member!("id"), id.get());
         }
         rest(message);
     });

@@ -2,6 +2,18 @@
 
 use itoa::Integer;
 
+/// The name of a member as it is written: with the comma before it, its quotes and the colon. It needs no escapes.
+macro_rules! member {
+    ($name:literal) => {
+        $crate::refusal::json::Member(concat!(",\"", $name, "\":"))
+    };
+}
+pub(super) use member;
+
+/// See [`member!`].
+#[derive(Clone, Copy)]
+pub(crate) struct Member(pub(super) &'static str);
+
 /// An object that is being written, member by member.
 pub(crate) struct Object<'a> {
     text: &'a mut String,
@@ -17,41 +29,41 @@ impl<'a> Object<'a> {
         object.text.push('}');
     }
 
-    /// `name` is ours, and needs no escapes.
-    fn name(&mut self, name: &'static str) {
-        if !self.first {
-            self.text.push(',');
-        }
+    fn name(&mut self, Member(name): Member) {
+        // The first has no comma before it.
+        self.text.push_str(&name[usize::from(self.first)..]);
         self.first = false;
-        self.text.push('"');
-        self.text.push_str(name);
-        self.text.push_str("\":");
     }
 
     /// A member that is a text.
-    pub(crate) fn text(&mut self, name: &'static str, value: &str) {
+    pub(crate) fn text(&mut self, name: Member, value: &str) {
         self.text_of(name, |text| text.push(value));
     }
 
+    /// A member that is a text of ours, which needs no escapes.
+    pub(crate) fn own_text(&mut self, name: Member, value: &str) {
+        self.text_of(name, |text| text.push_own(value));
+    }
+
     /// A member that is a text of several pieces.
-    pub(crate) fn text_of(&mut self, name: &'static str, pieces: impl FnOnce(&mut Text<'_>)) {
+    pub(crate) fn text_of(&mut self, name: Member, pieces: impl FnOnce(&mut Text<'_>)) {
         self.name(name);
         Text::write(self.text, pieces);
     }
 
     /// A member that is a whole number.
-    pub(crate) fn number(&mut self, name: &'static str, value: impl Integer) {
+    pub(crate) fn number(&mut self, name: Member, value: impl Integer) {
         self.name(name);
         self.text.push_str(itoa::Buffer::new().format(value));
     }
 
     /// A member that is true or false.
-    pub(crate) fn boolean(&mut self, name: &'static str, value: bool) {
+    pub(crate) fn boolean(&mut self, name: Member, value: bool) {
         self.raw(name, if value { "true" } else { "false" });
     }
 
     /// A member that is a list of one object.
-    pub(crate) fn only_item(&mut self, name: &'static str, members: impl FnOnce(&mut Object<'_>)) {
+    pub(crate) fn only_item(&mut self, name: Member, members: impl FnOnce(&mut Object<'_>)) {
         self.name(name);
         self.text.push('[');
         Object::write(self.text, members);
@@ -59,13 +71,13 @@ impl<'a> Object<'a> {
     }
 
     /// A member whose JSON is there already.
-    pub(crate) fn raw(&mut self, name: &'static str, json: &str) {
+    pub(crate) fn raw(&mut self, name: Member, json: &str) {
         self.name(name);
         self.text.push_str(json);
     }
 
     /// A member that is an object.
-    pub(crate) fn object(&mut self, name: &'static str, members: impl FnOnce(&mut Object<'_>)) {
+    pub(crate) fn object(&mut self, name: Member, members: impl FnOnce(&mut Object<'_>)) {
         self.name(name);
         Object::write(self.text, members);
     }
@@ -95,8 +107,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Appends what is ours and needs no escapes.
-    pub(crate) fn push_own(&mut self, piece: &'static str) {
+    /// Appends a piece of ours, which needs no escapes.
+    pub(crate) fn push_own(&mut self, piece: &str) {
         self.0.push_str(piece);
     }
 
@@ -118,19 +130,19 @@ mod tests {
         {
             let mut written = String::new();
             Object::write(&mut written, |object| {
-                object.text("text", text);
-                object.number("number", u64::MAX);
-                object.number("negative", -32_029);
-                object.boolean("boolean", true);
-                object.raw("raw", "[null]");
-                object.object("object", |inner| inner.text("text", text));
-                object.only_item("list", |inner| inner.text("text", text));
-                object.text_of("pieces", |pieces| {
+                object.text(member!("text"), text);
+                object.number(member!("number"), u64::MAX);
+                object.number(member!("negative"), -32_029);
+                object.boolean(member!("boolean"), true);
+                object.raw(member!("raw"), "[null]");
+                object.object(member!("object"), |inner| inner.text(member!("text"), text));
+                object.only_item(member!("list"), |inner| inner.text(member!("text"), text));
+                object.text_of(member!("pieces"), |pieces| {
                     pieces.push(text);
                     pieces.push_own(" and ");
                     pieces.number(7);
                 });
-                object.object("empty", |_| {});
+                object.object(member!("empty"), |_| {});
             });
             let expected = json!({ "text": text, "number": u64::MAX, "negative": -32_029, "boolean": true,
                 "raw": [null], "object": { "text": text }, "list": [{ "text": text }], "pieces": format!("{text} and 7"), "empty": {} });

@@ -1,6 +1,6 @@
 //! A refusal in words and numbers: message, code and data, the same for every transport.
 
-use super::json::{Object, Text};
+use super::json::{Object, Text, member};
 use super::{Reason, Refusal, Throttled};
 use crate::settings::RefusalCode;
 use sluicegate_limits::{Scope, Wait};
@@ -20,9 +20,9 @@ pub(crate) struct Report<'a> {
 impl Report<'_> {
     /// Writes the members of a JSON-RPC error.
     pub(crate) fn error(&self, error: &mut Object<'_>) {
-        error.number("code", self.code);
-        error.text_of("message", |text| self.message(text));
-        error.object("data", |data| self.data(data));
+        error.number(member!("code"), self.code);
+        error.text_of(member!("message"), |text| self.message(text));
+        error.object(member!("data"), |data| self.data(data));
     }
 
     /// Writes the sentence for whoever reads nothing else.
@@ -39,13 +39,14 @@ impl Report<'_> {
 
     /// Writes the members of what is `error.data` of JSON-RPC, and in `_meta` of a tool result.
     pub(crate) fn data(&self, data: &mut Object<'_>) {
-        data.text("reason", self.refusal.reason());
+        data.own_text(member!("reason"), self.refusal.reason());
         if let Refusal::Throttled(throttled) = self.refusal {
             throttled.data(data);
         } else if let Some(suggestion) = self.refusal.suggestion() {
-            data.text("suggestion", suggestion);
+            data.text(member!("suggestion"), suggestion);
         }
-        data.text("request_id", self.request_id);
+        // Letters, digits and `-_.`, whoever made it.
+        data.own_text(member!("request_id"), self.request_id);
     }
 }
 
@@ -171,22 +172,22 @@ fn error_code(configured: RefusalCode, version: Option<&str>) -> i32 {
 
 impl Throttled {
     fn data(&self, data: &mut Object<'_>) {
-        data.text("scope", self.scope.as_str());
+        data.own_text(member!("scope"), self.scope.as_str());
         if let Some(tool) = &self.tool {
-            data.text("tool", tool);
+            data.text(member!("tool"), tool);
         }
-        data.text("limit", &self.limit);
-        data.number("current_usage", self.current_usage);
-        data.number("remaining", self.remaining);
-        data.boolean("other_tools_may_work", self.other_tools_may_work());
+        data.own_text(member!("limit"), &self.limit);
+        data.number(member!("current_usage"), self.current_usage);
+        data.number(member!("remaining"), self.remaining);
+        data.boolean(member!("other_tools_may_work"), self.other_tools_may_work());
         if let Some(wait) = self.wait {
-            data.number("retry_after_seconds", wait.retry_after_seconds());
-            data.number("retry_after_ms", wait.retry_after_ms());
+            data.number(member!("retry_after_seconds"), wait.retry_after_seconds());
+            data.number(member!("retry_after_ms"), wait.retry_after_ms());
             // The name that SEP-3304 proposes.
-            data.number("retryAfterMs", wait.retry_after_ms());
-            data.boolean("exact", wait.is_exact());
+            data.number(member!("retryAfterMs"), wait.retry_after_ms());
+            data.boolean(member!("exact"), wait.is_exact());
         }
-        data.text_of("suggestion", |text| self.suggestion(text));
+        data.text_of(member!("suggestion"), |text| self.suggestion(text));
     }
 
     fn other_tools_may_work(&self) -> bool {
@@ -217,7 +218,7 @@ impl Throttled {
             text.push_own(" ever allows");
         }
         text.push_own(": ");
-        text.push(&self.limit);
+        text.push_own(&self.limit);
         text.push_own(".");
         match self.wait {
             _ if self.reason == Reason::Cost => text.push_own(" Waiting does not help."),
