@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sluicegate_limits::{Algorithm, Concurrency, Per, Priority, Quotas, RateLimit};
+use sluicegate_limits::{Algorithm, Concurrency, OnOutage, Per, Priority, Quotas, RateLimit};
 
 /// The limit attributes of one tool, as written. The macros have checked the texts.
 ///
@@ -41,6 +41,8 @@ pub struct Declared {
     pub timeout_ms: Option<u64>,
     /// `priority`
     pub priority: Option<&'static str>,
+    /// `on_outage`
+    pub on_outage: Option<&'static str>,
     /// `scopes`: what the caller's key or token must carry.
     pub scopes: &'static [&'static str],
 }
@@ -57,6 +59,7 @@ impl Default for Declared {
             concurrency: None,
             timeout_ms: None,
             priority: None,
+            on_outage: None,
             scopes: &[],
         }
     }
@@ -80,6 +83,8 @@ pub(crate) struct DeclaredText {
     timeout_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     priority: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_outage: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scopes: Vec<String>,
 }
@@ -96,6 +101,7 @@ impl Default for DeclaredText {
             concurrency: None,
             timeout_ms: None,
             priority: None,
+            on_outage: None,
             scopes: Vec::new(),
         }
     }
@@ -113,6 +119,7 @@ impl From<&Declared> for DeclaredText {
             concurrency: declared.concurrency,
             timeout_ms: declared.timeout_ms,
             priority: declared.priority.map(str::to_owned),
+            on_outage: declared.on_outage.map(str::to_owned),
             scopes: owned(declared.scopes),
         }
     }
@@ -127,6 +134,7 @@ pub(crate) struct Declaration {
     pub(crate) concurrency: Option<Concurrency>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) priority: Priority,
+    pub(crate) on_outage: Option<OnOutage>,
     pub(crate) scopes: Vec<String>,
 }
 
@@ -153,6 +161,7 @@ impl DeclaredText {
             concurrency: self.concurrency.map(|cap| cap.to_string().parse()).transpose()?,
             timeout: self.timeout_ms.map(Duration::from_millis),
             priority: self.priority.as_deref().map(str::parse).transpose()?.unwrap_or(Priority::Normal),
+            on_outage: self.on_outage.as_deref().map(str::parse).transpose()?,
             scopes: self.scopes,
         })
     }

@@ -23,7 +23,6 @@ pub(crate) use leases::Lease;
 pub(crate) use link::Redis;
 pub(crate) use question::{Keyspace, Names};
 pub(crate) use share::Share;
-pub use shared::OnOutage;
 pub(crate) use shared::{Shared, SharedLimits, SharedOptions};
 use supervisor::Supervisor;
 

@@ -111,9 +111,8 @@ pub use {
 
 pub use crate::caller::Caller;
 pub use crate::declared::Declared;
-pub use crate::engine::OnOutage;
 pub use crate::server::{BoxError, Ready, Running, Server, StartError};
 pub use crate::settings::{
-    AuthMode, CompatibilityEntry, EngineKind, LogFormat, Overrides, ProxyHeader, RefusalCode, RefusalStyle, SETTINGS,
-    SessionMode, Setting, Settings, SettingsError, Span, ToolLimit, env_example,
+    AuthMode, CompatibilityEntry, EngineKind, LogFormat, OutageRule, Overrides, ProxyHeader, RefusalCode, RefusalStyle,
+    SETTINGS, SessionMode, Setting, Settings, SettingsError, Span, ToolLimit, env_example,
 };

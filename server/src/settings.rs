@@ -14,7 +14,6 @@ use figment::Figment;
 use figment::value::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::OnOutage;
 use crate::token::rules::TokenRules;
 use crate::usage::Keep;
 
@@ -29,7 +28,9 @@ use sluicegate_limits::Quota;
 use sources::{Defaults, Origin};
 pub use tool_limits::ToolLimit;
 use tool_limits::VariableLimit;
-pub use values::{AuthMode, CompatibilityEntry, EngineKind, LogFormat, ProxyHeader, RefusalCode, SessionMode, Span};
+pub use values::{
+    AuthMode, CompatibilityEntry, EngineKind, LogFormat, OutageRule, ProxyHeader, RefusalCode, SessionMode, Span,
+};
 
 /// One setting as documentation shows it.
 #[derive(Debug, Clone, Copy)]
@@ -183,8 +184,8 @@ settings! {
     redis_prefix: String = "sluicegate",
     /// How long Redis may take to answer. A call that has waited for so long is decided without it.
     redis_timeout: Span = "50ms",
-    /// What becomes of calls while Redis does not answer: `local_share` (each instance enforces its share of every limit), `closed` (they are refused) or `open` (they pass without rate limits). Tools may have their own, under `[limits.<tool>]`.
-    on_outage: OnOutage = "local_share",
+    /// What becomes of calls while Redis does not answer: `local_share` (each instance enforces its share of every limit), `closed` (they are refused) or `open` (they pass without rate limits). Tools may have their own (docs/limits.md).
+    on_outage: OutageRule = "local_share",
     /// Live limiter states per tenant; above it, new agents and keys share one overflow state.
     max_live_keys_per_tenant: u32 = "57344",
     /// Serve the operator's panel at `/admin`.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_limits::{
-    Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, Refusal, RuleReport, Rules, TenantHandle, TenantIdentity,
-    ToolId,
+    Admission, AgentId, Call, KeyId, Limiter, LimiterOptions, OnOutage, Refusal, RuleReport, Rules, TenantHandle,
+    TenantIdentity, ToolId,
 };
 
-use crate::engine::{Denial, Keyspace, Lease, Names, OnOutage, Redis, Share, Shared, SharedOptions, Upkeep};
+use crate::engine::{Denial, Keyspace, Lease, Names, Redis, Share, Shared, SharedOptions, Upkeep};
 
 /// Longer than any machine that is busy with tests lets anybody wait.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -68,9 +68,11 @@ impl Load {
         }
         // The servers learn of the keys' tenants within a moment.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let endpoints = fleet.endpoints();
+        // Making a client takes longer than the calls of a second.
+        let anybody: Vec<_> =
+            fleet.endpoints().into_iter().map(|endpoint| Client::new(endpoint, String::new())).collect();
         let agents = keys.into_iter().enumerate().map(|(number, (tenant, agent, key))| {
-            let clients: Vec<_> = endpoints.iter().map(|endpoint| Client::new(endpoint.clone(), key.clone())).collect();
+            let clients: Vec<_> = anybody.iter().map(|client| client.clone().with_key(&key)).collect();
             tokio::spawn(call_on(clients, number, tenant, agent, Arc::clone(&ends)))
         });
         Self { agents: agents.collect(), ends }
@@ -97,6 +99,8 @@ async fn call_on(
     ends: Arc<AtomicBool>,
 ) -> Vec<Offered> {
     let mut offered = Vec::new();
+    // One after the other, over as long as the server's window: what comes at once would be refused at once, window by window.
+    tokio::time::sleep(Duration::from_millis(10) * u32::try_from(number).unwrap_or_default()).await;
     let body =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "record", "arguments": {} } });
     for turn in number.. {

@@ -11,11 +11,16 @@ macro_rules! say {
     }};
 }
 
+mod clocks;
+mod decisions;
 mod fairness;
 mod faults;
 mod fleet;
 mod load;
 mod nodes;
+mod operator;
 mod outages;
+mod outcome;
+mod reloading;
 mod slots;
 mod statistics;

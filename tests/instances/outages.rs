@@ -21,9 +21,7 @@ fn served(answers: &[Answer]) -> usize {
 }
 
 async fn engine(server: &ServerProcess) -> (String, Value) {
-    let (status, text) = server.get("/readyz").await;
-    assert_eq!(status, 200, "calls are served");
-    let readiness: Value = serde_json::from_str(&text).expect("JSON");
+    let readiness = Fleet::readiness(server).await;
     (readiness["status"].as_str().expect("a word").to_owned(), readiness["engine"].clone())
 }
 

@@ -14,6 +14,7 @@ use sluicegate_macros_tests::tool;
     concurrency = 4,
     timeout = "1500ms",
     priority = "low",
+    on_outage = "closed",
     scopes = ["reports:write", "reports:read"],
 )]
 async fn everything() {}
@@ -32,6 +33,7 @@ fn declared_limits_travel_with_the_tool_in_their_canonical_form() {
     assert_eq!((declared.burst, declared.cost, declared.concurrency), (Some(20), 5, Some(4)));
     assert_eq!((declared.algorithm, declared.per), (Some("token_bucket"), Some("tenant")));
     assert_eq!((declared.timeout_ms, declared.priority), (Some(1_500), Some("low")));
+    assert_eq!(declared.on_outage, Some("closed"));
     assert_eq!(declared.scopes, ["reports:write", "reports:read"]);
 }
 
@@ -57,5 +59,5 @@ fn a_bare_tool_declares_nothing_and_tells_clients_nothing_of_limits() {
     let declared = declared(&bare);
     assert_eq!((declared.rates.len(), declared.cost, declared.timeout_ms), (0, 1, None));
     assert_eq!((declared.burst, declared.algorithm, declared.per, declared.concurrency), (None, None, None, None));
-    assert_eq!((declared.priority, declared.scopes.len()), (None, 0));
+    assert_eq!((declared.priority, declared.on_outage, declared.scopes.len()), (None, None, 0));
 }

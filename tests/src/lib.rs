@@ -5,12 +5,14 @@ pub mod client;
 pub mod database;
 pub mod exposition;
 pub mod issuer;
+pub mod postgres;
 pub mod process;
 pub mod raw_call;
 pub mod receiver;
 pub mod recorder;
 pub mod redis;
 pub mod server;
+pub mod stepped_clock;
 pub mod tools;
 pub mod visitor;
 
@@ -20,6 +22,7 @@ pub use exposition::Exposition;
 pub use issuer::{Issuer, SigningKey};
 pub use process::ServerProcess;
 pub use server::TestServer;
+pub use stepped_clock::SteppedClock;
 
 /// Writes a test once and runs it with limits of one process and with shared ones as well: what
 /// [`on_both_databases`] makes of it, and `name::redis`.

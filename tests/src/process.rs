@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 
 use crate::database::Database;
+use crate::stepped_clock::SteppedClock;
 
 /// A running server process; it is killed when the test is over.
 #[derive(Debug)]
@@ -41,7 +42,32 @@ impl ServerProcess {
         arguments: &[&str],
         settings: &[(&str, &str)],
     ) -> Self {
+        Self::run(Command::new(program), database, data, arguments, settings).await
+    }
+
+    /// The same with a clock of the wall that can be set.
+    ///
+    /// # Panics
+    /// When it has not said within ten seconds where it listens.
+    pub async fn start_on(
+        clock: &SteppedClock,
+        program: &Path,
+        database: &Database,
+        data: &Path,
+        settings: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(program);
+        clock.give_to(&mut command);
+        Self::run(command, database, data, &[], settings).await
+    }
+
+    async fn run(
+        mut command: Command,
+        database: &Database,
+        data: &Path,
+        arguments: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Self {
         command.arg("--data").arg(data).args(["--database-url", &database.url(), "serve", "--bind", "127.0.0.1:0"]);
         command.args(arguments);
         // Where `.env` is looked for.
@@ -105,9 +131,7 @@ impl ServerProcess {
     /// # Panics
     /// When it has ended.
     pub async fn signal(&self, name: &str) {
-        let pid = self.id().to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &pid]).status().await.expect("kill runs");
-        assert!(told.success());
+        signal(self.id(), name).await;
     }
 
     /// Everything that was logged so far.
@@ -138,6 +162,21 @@ async fn append(log: &Mutex<String>, line: &str) {
     let mut log = log.lock().await;
     log.push_str(line);
     log.push('\n');
+}
+
+/// Sends a process a signal, such as `STOP`.
+///
+/// # Panics
+/// When it has ended.
+pub async fn signal(pid: u32, name: &str) {
+    let told = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().await.expect("kill runs");
+    assert!(told.success());
+}
+
+/// A port of loopback that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
 }
 
 /// The memory that a process has in use, in bytes.

@@ -3,8 +3,8 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use sluicegate::prelude::*;
 
 /// The variable with the file that the tool `record` writes to.
@@ -16,7 +16,7 @@ pub const RECORD_LIMIT: &str = "3/s";
 /// A call, as the tool saw it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Recorded {
-    /// When it ran, in microseconds since 1970.
+    /// When it ran, in microseconds, by [`now`].
     pub at: u64,
     /// Of which tenant it was.
     pub tenant: String,
@@ -43,15 +43,11 @@ impl Recorder {
     }
 }
 
-/// Microseconds since 1970.
+/// Microseconds of a clock that is the same in all processes and that nobody sets.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "several processes write into one order, and milliseconds are too few for it"
-)]
 pub fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    let since = clock_gettime(ClockId::Monotonic);
+    u64::try_from(since.tv_sec * 1_000_000 + since.tv_nsec / 1_000).unwrap_or_default()
 }
 
 /// What was written down, in order of time.

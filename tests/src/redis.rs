@@ -8,6 +8,9 @@ use redis::{AsyncCommands as _, Client};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
+use crate::process::{free_port, signal};
+use crate::stepped_clock::SteppedClock;
+
 /// The variable with the address of a Redis server whose keys may be written.
 const SERVER: &str = "SLUICEGATE_TEST_REDIS";
 
@@ -50,17 +53,23 @@ pub struct PrivateRedis {
     port: u16,
     folder: TempDir,
     options: &'static [&'static str],
+    clock: Option<SteppedClock>,
     child: Option<Child>,
 }
 
 impl PrivateRedis {
     /// Starts a server on a free port, which keeps nothing on disk.
     pub async fn start() -> Self {
-        Self::start_with(free_port(), &[]).await
+        Self::start_with(free_port(), &[], None).await
     }
 
-    async fn start_with(port: u16, options: &'static [&'static str]) -> Self {
-        let mut server = Self { port, folder: tempfile::tempdir().expect("a folder"), options, child: None };
+    /// The same with a clock that can be set.
+    pub async fn start_on(clock: &SteppedClock) -> Self {
+        Self::start_with(free_port(), &[], Some(clock.clone())).await
+    }
+
+    async fn start_with(port: u16, options: &'static [&'static str], clock: Option<SteppedClock>) -> Self {
+        let mut server = Self { port, folder: tempfile::tempdir().expect("a folder"), options, clock, child: None };
         server.start_again().await;
         server
     }
@@ -80,6 +89,9 @@ impl PrivateRedis {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]).args(self.options);
         command.arg("--dir").arg(self.folder.path()).stdout(Stdio::null()).kill_on_drop(true);
+        if let Some(clock) = &self.clock {
+            clock.give_to(&mut command);
+        }
         self.child = Some(command.spawn().expect("redis-server is installed"));
         let answers = async {
             while self.try_connect().await.is_err() {
@@ -106,9 +118,7 @@ impl PrivateRedis {
     /// # Panics
     /// When it does not run.
     pub async fn signal(&self, name: &str) {
-        let id = self.child.as_ref().and_then(Child::id).expect("it runs").to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &id]).status().await.expect("kill runs");
-        assert!(told.success());
+        signal(self.child.as_ref().and_then(Child::id).expect("it runs"), name).await;
     }
 
     /// What it says of the calls of a command: how many there were, and the microseconds of all.
@@ -152,7 +162,7 @@ impl PrivateCluster {
             // Nodes talk to each other on the port 10 000 further up.
             let port = free_port();
             if port < 55_000 {
-                nodes.push(PrivateRedis::start_with(port, &["--cluster-enabled", "yes"]).await);
+                nodes.push(PrivateRedis::start_with(port, &["--cluster-enabled", "yes"], None).await);
             }
         }
         let addresses = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
@@ -182,9 +192,4 @@ impl PrivateCluster {
     pub fn urls(&self) -> String {
         self.0.iter().map(PrivateRedis::url).collect::<Vec<_>>().join(",")
     }
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
 }

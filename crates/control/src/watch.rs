@@ -20,7 +20,9 @@ use crate::error::ControlError;
 use crate::policy::{Revision, current_revision};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+const CONNECTED_WITHIN: Duration = Duration::from_secs(2);
+/// A try a second costs a database nothing, and once it is back changes are noticed as soon as before.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Tells when the policy may have changed. Work in the background ends on drop.
 #[derive(Debug)]
@@ -104,11 +106,13 @@ async fn listen(pool: PgPool, wake: Arc<Notify>) {
             }
             Err(error) => Some(error),
         };
-        tracing::warn!(
-            error = failure.map(tracing::field::display),
-            retry_in = ?backoff,
-            "not listening for policy changes; they are noticed by polling"
-        );
+        // Not a line for every try.
+        if backoff == FIRST_BACKOFF {
+            tracing::warn!(
+                error = failure.map(tracing::field::display),
+                "not listening for policy changes; they are noticed by polling until that works again"
+            );
+        }
         sleep(backoff).await;
         backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }
@@ -116,6 +120,8 @@ async fn listen(pool: PgPool, wake: Arc<Notify>) {
 
 async fn subscribe(options: sqlx::postgres::PgConnectOptions) -> Result<PgListener, sqlx::Error> {
     let own = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+    // While it is refused a connection, a pool tries again ever more seldom, for a part of this.
+    let own = own.acquire_timeout(CONNECTED_WITHIN);
     let mut listener = PgListener::connect_with(&own.connect_with(options).await?).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
@@ -146,7 +152,9 @@ async fn poll_file(pool: SqlitePool, every: Duration, wake: Arc<Notify>) {
             }
             Err(error) => error,
         };
-        tracing::warn!(error = %failure, retry_in = ?backoff, "cannot watch the database file");
+        if backoff == FIRST_BACKOFF {
+            tracing::warn!(error = %failure, "cannot watch the database file; changes are noticed by polling");
+        }
         sleep(backoff).await;
         backoff = (backoff * 2).min(LONGEST_BACKOFF);
     }

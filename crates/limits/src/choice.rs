@@ -171,6 +171,17 @@ choice! {
     High = "high",
 }
 
+choice! {
+    /// What becomes of calls while those who share a limit cannot reach who counts it.
+    OnOutage, "on_outage":
+    /// Each instance enforces its share of every limit by itself.
+    LocalShare = "local_share",
+    /// They are refused until that is over.
+    Closed = "closed",
+    /// They pass without rate limits.
+    Open = "open",
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +202,9 @@ mod tests {
         }
         for priority in Priority::ALL {
             assert_eq!(priority.to_string().parse(), Ok(*priority));
+        }
+        for on_outage in OnOutage::ALL {
+            assert_eq!(on_outage.to_string().parse(), Ok(*on_outage));
         }
     }
 

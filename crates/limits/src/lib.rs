@@ -112,7 +112,7 @@ mod tools;
 mod wait;
 
 pub use self::{
-    choice::{Algorithm, ChoiceError, Mode, Per, Priority, Scope},
+    choice::{Algorithm, ChoiceError, Mode, OnOutage, Per, Priority, Scope},
     identity::{AgentId, KeyId, ToolId},
     key::{StateKey, TenantIdentity},
     limiter::{Call, Limiter, LimiterOptions, TenantHandle, Turn, TurnOutcome},

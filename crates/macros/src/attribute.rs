@@ -23,6 +23,7 @@ const TOOL_KEYS: &[&str] = &[
     "concurrency",
     "timeout",
     "priority",
+    "on_outage",
     "scopes",
     "name",
     "title",

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use sluicegate_limits::{Algorithm, Per, Priority, Quota, QuotaErrorKind, Quotas, RateLimit};
+use sluicegate_limits::{Algorithm, OnOutage, Per, Priority, Quota, QuotaErrorKind, Quotas, RateLimit};
 use syn::spanned::Spanned as _;
 use syn::{Expr, LitStr};
 
@@ -27,6 +27,7 @@ pub(crate) struct Declared {
     concurrency: Option<Located<u32>>,
     timeout_ms: Option<u64>,
     priority: Option<Located<Priority>>,
+    on_outage: Option<Located<OnOutage>>,
     scopes: Vec<String>,
 }
 
@@ -45,6 +46,7 @@ impl Declared {
             "concurrency" => self.concurrency = literal::number(key, value, errors),
             "timeout" => self.timeout_ms = timeout(value, errors),
             "priority" => self.priority = word(key, "\"low\"", value, errors),
+            "on_outage" => self.on_outage = word(key, "\"closed\"", value, errors),
             "scopes" => self.scopes = scopes(value, errors),
             _ => unreachable!("`{key}` is read elsewhere"),
         }
@@ -116,6 +118,7 @@ impl Declared {
         let concurrency = option(self.concurrency.as_ref().map(|concurrency| concurrency.value), private);
         let timeout_ms = option(self.timeout_ms, private);
         let priority = option(self.priority.as_ref().map(|priority| priority.value.as_str()), private);
+        let on_outage = option(self.on_outage.as_ref().map(|on_outage| on_outage.value.as_str()), private);
         let scopes = &self.scopes;
         quote! {
             #private::Declared {
@@ -127,6 +130,7 @@ impl Declared {
                 concurrency: #concurrency,
                 timeout_ms: #timeout_ms,
                 priority: #priority,
+                on_outage: #on_outage,
                 scopes: &[#(#scopes),*],
             }
         }

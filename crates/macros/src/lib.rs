@@ -104,6 +104,7 @@ pub fn tools(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// | `concurrency` | how many calls may run at a time | the server's |
 /// | `timeout` | how long a call may take, `"30s"`, `"5min"` | the server's |
 /// | `priority` | `"low"`, `"normal"` or `"high"` | `"normal"` |
+/// | `on_outage` | what becomes of calls while instances cannot count together: `"local_share"`, `"closed"` or `"open"` | the server's |
 /// | `scopes` | what the caller's key must carry, `["reports:write"]` | none |
 /// | `icons` | addresses of images, `["https://example.com/export.svg"]` | none |
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | `true` or `false`: hints for clients | not said |

@@ -136,7 +136,7 @@ fn all_mistakes_of_an_attribute_are_reported_together() {
         )),
         [
             "unknown key `cots` (did you mean `cost`?): the keys are rate_limit, burst, algorithm, per, cost, concurrency, \
-             timeout, priority, scopes, name, title, description, icons, read_only, destructive, \
+             timeout, priority, on_outage, scopes, name, title, description, icons, read_only, destructive, \
              idempotent, open_world, validate, crate",
             "`per` is given twice: keep one",
             "`rate_limit` takes a text in quotes: `rate_limit = \"100/min\"`",

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
-use serde::Deserialize;
 use sluicegate_limits::{
-    Admission, Algorithm, Call, CapRule, Limit, Limiter, Mode, Place, RateLimit, RateRule, Refusal, RefusedRule,
-    RuleRef, RuleReport, RuleSet, Rules, Turn, TurnOutcome, Wait,
+    Admission, Algorithm, Call, CapRule, Limit, Limiter, Mode, OnOutage, Place, RateLimit, RateRule, Refusal,
+    RefusedRule, RuleRef, RuleReport, RuleSet, Rules, Turn, TurnOutcome, Wait,
 };
 use tokio::sync::Notify;
 
@@ -23,18 +22,6 @@ use super::link::{Link, LinkError, Redis};
 use super::question::{Keyspace, Names, Purpose, Question, Timing};
 use super::share::Share;
 use super::verdict::{Look, Verdict, read_look};
-
-/// What becomes of calls while Redis cannot be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnOutage {
-    /// Each instance enforces its share of every limit by itself.
-    LocalShare,
-    /// They are refused until Redis is back.
-    Closed,
-    /// They pass without rate limits.
-    Open,
-}
 
 /// How limits are shared.
 pub(crate) struct SharedOptions {

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use sluicegate_limits::{Algorithm, Concurrency, Priority, RateLimit};
+use sluicegate_limits::{Algorithm, Concurrency, OnOutage, Priority, RateLimit};
 use sluicegate_mcp::ToolIndex;
 
 use crate::declared::{Declaration, DeclaredText};
-use crate::engine::OnOutage;
 use crate::settings::tool_limits::{self, Configured, ConfiguredBy};
 use crate::settings::{Settings, SettingsError};
 
@@ -63,7 +62,7 @@ impl Baseline {
             server_concurrency: cap("max_in_flight", settings.max_in_flight)?,
             agent_concurrency: cap("agent_concurrency", settings.agent_concurrency)?,
             timeout: settings.call_timeout.0,
-            on_outage: settings.on_outage,
+            on_outage: settings.on_outage.0,
             reserve: tools.iter().any(|(_, declaration)| declaration.priority == Priority::High),
             tools,
             configured,
@@ -105,7 +104,8 @@ impl Baseline {
 
     /// What becomes of calls of the tool, or of other requests, while shared limits cannot be asked.
     pub(crate) fn on_outage(&self, tool: Option<ToolIndex>) -> OnOutage {
-        tool.and_then(|tool| self.configured(tool).on_outage).unwrap_or(self.on_outage)
+        let of_tool = |tool| self.configured(tool).on_outage.or(self.declaration(tool).on_outage);
+        tool.and_then(of_tool).unwrap_or(self.on_outage)
     }
 
     /// Every tool's name and declaration, in the registry's order.

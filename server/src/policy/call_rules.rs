@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use parking_lot::Mutex;
-use sluicegate_limits::{CapRule, Limit, Mode, Place, Priority, RateRule, RuleRef, Rules, Scope};
+use sluicegate_limits::{CapRule, Limit, Mode, OnOutage, Place, Priority, RateRule, RuleRef, Rules, Scope};
 use sluicegate_mcp::ToolIndex;
 
 use super::Snapshot;
 use super::baseline::Baseline;
 use super::resolve::{Applied, Asked, Limits};
-use crate::engine::OnOutage;
 use crate::refusal::fields;
 
 /// How many are remembered for others. Where more differ, most callers have limits of their own anyway.

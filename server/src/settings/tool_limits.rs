@@ -8,19 +8,19 @@
 //! on_outage = "closed"
 //! ```
 //!
-//! As variables these are `SLUICEGATE_LIMIT__EXPORT=2/min`, `SLUICEGATE_LIMIT__EXPORT__BURST=4` and
-//! `SLUICEGATE_LIMIT__EXPORT__CONCURRENCY=2` (`on_outage` only stands in the file), or, where that could mean something else, with `LIMIT__TOOL__` in front. A
-//! variable names a tool in capitals, with `_` for everything that is neither a letter nor a digit.
+//! As variables these are `SLUICEGATE_LIMIT__EXPORT=2/min`, `SLUICEGATE_LIMIT__EXPORT__BURST=4`,
+//! `SLUICEGATE_LIMIT__EXPORT__CONCURRENCY=2` and `SLUICEGATE_LIMIT__EXPORT__ON_OUTAGE=closed`, or, where that could mean
+//! something else, with `LIMIT__TOOL__` in front. A variable names a tool in capitals, with `_` for everything that is neither
+//! a letter nor a digit.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
 use serde::Deserialize;
-use sluicegate_limits::{Algorithm, Concurrency, Quotas, RateLimit};
+use sluicegate_limits::{Algorithm, Concurrency, OnOutage, Quotas, RateLimit};
 
 use super::{Settings, SettingsError};
 use crate::declared::Declaration;
-use crate::engine::OnOutage;
 
 pub(super) const PREFIX: &str = "SLUICEGATE_LIMIT__";
 const OF_TOOL: &str = "TOOL__";
@@ -35,8 +35,8 @@ pub struct ToolLimit {
     pub burst: Option<u32>,
     /// In place of the cap of calls at a time that the tool declares.
     pub concurrency: Option<u32>,
-    /// What becomes of its calls while Redis does not answer, in place of `on_outage`.
-    pub on_outage: Option<OnOutage>,
+    /// What becomes of its calls while Redis does not answer, in place of what the tool declares.
+    pub on_outage: Option<String>,
 }
 
 /// A variable that sets a limit of a tool. Which tool that is can be said when the tools are known.
@@ -54,6 +54,7 @@ enum Part {
     Rate,
     Burst,
     Concurrency,
+    OnOutage,
 }
 
 /// What the settings say of one tool, with the name of the setting that says it.
@@ -83,7 +84,7 @@ struct Texts {
     rate: Option<(String, ConfiguredBy)>,
     burst: Option<(String, ConfiguredBy)>,
     concurrency: Option<(String, ConfiguredBy)>,
-    on_outage: Option<OnOutage>,
+    on_outage: Option<(String, ConfiguredBy)>,
 }
 
 impl VariableLimit {
@@ -100,7 +101,11 @@ impl VariableLimit {
         let names = [Some(&*self.name), self.name.strip_prefix(OF_TOOL)].into_iter().flatten();
         names.flat_map(|name| {
             let part = |ending, part| name.strip_suffix(ending).map(|name| (name, part));
-            let parts = [part("__BURST", Part::Burst), part("__CONCURRENCY", Part::Concurrency)];
+            let parts = [
+                part("__BURST", Part::Burst),
+                part("__CONCURRENCY", Part::Concurrency),
+                part("__ON_OUTAGE", Part::OnOutage),
+            ];
             parts.into_iter().flatten().chain([(name, Part::Rate)])
         })
     }
@@ -166,7 +171,7 @@ pub(crate) fn resolve(
         texts.rate = limit.rate.clone().map(|text| (text, by("rate")));
         texts.burst = limit.burst.map(|burst| (burst.to_string(), by("burst")));
         texts.concurrency = limit.concurrency.map(|cap| (cap.to_string(), by("concurrency")));
-        texts.on_outage = limit.on_outage;
+        texts.on_outage = limit.on_outage.clone().map(|text| (text, by("on_outage")));
     }
     for variable in &settings.provenance.tool_limits {
         let (tool, part) = variable.tool(tools)?;
@@ -175,6 +180,7 @@ pub(crate) fn resolve(
             Part::Rate => &mut texts.rate,
             Part::Burst => &mut texts.burst,
             Part::Concurrency => &mut texts.concurrency,
+            Part::OnOutage => &mut texts.on_outage,
         };
         *place = Some((variable.text.clone(), variable.by()));
     }
@@ -187,6 +193,8 @@ impl Texts {
             let cap = text.trim().parse::<Concurrency>().map_err(|error| wrong(&by, error))?;
             Ok::<_, SettingsError>((cap, by))
         });
+        let on_outage = self.on_outage.map(|(text, by)| text.trim().parse().map_err(|error| wrong(&by, error)));
+        let on_outage = on_outage.transpose()?;
         let burst = self.burst.map(|(text, by)| match text.trim().parse::<NonZeroU32>() {
             Ok(burst) => Ok((burst.get(), by)),
             Err(_) => Err(wrong(&by, format!("`{text}` is not a number of calls, 1 or more"))),
@@ -202,14 +210,14 @@ impl Texts {
                 (declared.rates.iter().map(RateLimit::quota).collect(), by.clone())
             }
             (None, Some((_, by))) => return Err(wrong(by, "the tool declares no rate: set one with it")),
-            (None, None) => return Ok(Configured { rates: None, concurrency, on_outage: self.on_outage }),
+            (None, None) => return Ok(Configured { rates: None, concurrency, on_outage }),
         };
         let (quotas, by) = quotas;
         let algorithm = declared.rates.first().map_or(Algorithm::TokenBucket, RateLimit::algorithm);
         let burst = burst.map(|(burst, _)| burst);
         let rates = quotas.into_iter().map(|quota| RateLimit::new(quota, burst, algorithm));
         let rates = rates.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&by, error))?;
-        Ok(Configured { rates: Some((rates, by)), concurrency, on_outage: self.on_outage })
+        Ok(Configured { rates: Some((rates, by)), concurrency, on_outage })
     }
 }
 

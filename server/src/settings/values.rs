@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use sluicegate_control::RefusalStyle;
+use sluicegate_limits::{ChoiceError, OnOutage};
 
 /// How callers are identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -53,6 +54,19 @@ pub enum EngineKind {
     Memory,
     /// All instances together, by way of Redis or Valkey.
     Redis,
+}
+
+/// What becomes of calls while Redis does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct OutageRule(pub OnOutage);
+
+impl TryFrom<String> for OutageRule {
+    type Error = ChoiceError;
+
+    fn try_from(word: String) -> Result<Self, ChoiceError> {
+        word.parse().map(Self)
+    }
 }
 
 /// Whether peers before 2026-07-28 get sessions.

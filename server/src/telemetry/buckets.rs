@@ -4,7 +4,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use super::histogram::Bounds;
 
-/// From a microsecond, far below what deciding takes in process, to what a slow store may take.
+/// From a microsecond, far below what deciding takes in process, to what a slow store may take. Sixty milliseconds are what
+/// is left to a decision for which Redis had the fifty of `redis_timeout`.
 pub(super) const DECISION: Bounds = &[
     (1_000, "0.000001"),
     (2_500, "0.0000025"),
@@ -21,6 +22,7 @@ pub(super) const DECISION: Bounds = &[
     (10_000_000, "0.01"),
     (25_000_000, "0.025"),
     (50_000_000, "0.05"),
+    (60_000_000, "0.06"),
     (100_000_000, "0.1"),
 ];
 

@@ -51,6 +51,15 @@ fn burst_and_concurrency_have_variables_of_their_own() {
 }
 
 #[test]
+fn what_becomes_of_calls_in_an_outage_is_said_in_the_file_or_by_a_variable() {
+    let file = "[limits.export]\non_outage = \"open\"";
+    let of =
+        |environment: &[_]| resolved(file, &[], environment, &["export"]).expect("they are understood")[0].on_outage;
+    assert_eq!(of(&[]), Some(OnOutage::Open));
+    assert_eq!(of(&[("SLUICEGATE_LIMIT__EXPORT__ON_OUTAGE", "closed")]), Some(OnOutage::Closed));
+}
+
+#[test]
 fn the_environment_wins_over_dotenv_and_that_over_the_file() {
     let file = "[limits.export]\nrate = \"1/min\"\nburst = 4\nconcurrency = 1";
     let of =
@@ -71,6 +80,7 @@ fn what_means_no_tool_or_several_or_no_limit_is_refused_with_its_name() {
         ("SLUICEGATE_LIMIT__EXPORT", "2/mn", &["export"], "unknown unit `mn`"),
         ("SLUICEGATE_LIMIT__EXPORT__BURST", "many", &["export"], "`many`"),
         ("SLUICEGATE_LIMIT__EXPORT__CONCURRENCY", "0", &["export"], "0"),
+        ("SLUICEGATE_LIMIT__EXPORT__ON_OUTAGE", "close", &["export"], "did you mean `closed`?"),
     ] {
         let error = resolved("", &[(variable, text)], &[], names).expect_err(variable).to_string();
         assert!(error.starts_with(&format!("{variable} (.env)")) && error.contains(part), "{error}");

@@ -40,6 +40,8 @@ pub mod __private {
         pub timeout_ms: Option<u64>,
         /// `priority`
         pub priority: Option<&'static str>,
+        /// `on_outage`
+        pub on_outage: Option<&'static str>,
         /// `scopes`
         pub scopes: &'static [&'static str],
     }
