@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use jsonwebtoken::Algorithm;
 use serde_json::json;
 use sluicegate::control::{ApiKey, Control, KeyId, KeyScopes, WallClock};
+use sluicegate_tests::bulk::{self, Bulk};
 use sluicegate_tests::issuer::{SECRET, claims_from, trusting};
 use sluicegate_tests::process::resident;
 use sluicegate_tests::server::{actor, mint};
@@ -30,10 +31,7 @@ async fn invented_tools_agents_and_keys_do_not_grow_the_server_and_others_hardly
     control.migrate().await.expect("its tables are made");
     let (hostile, _) = mint(&control, "acme", "u-42", KeyScopes::all()).await.expect("a key");
     let (good, _) = mint(&control, "globex", "u-42", KeyScopes::all()).await.expect("a key");
-    let mut agents = Vec::with_capacity(flood());
-    for at in 0..flood() {
-        agents.push(mint(&control, "initech", &format!("agent-{at}"), KeyScopes::all()).await.expect("a key").0);
-    }
+    let agents = agents_of_one_tenant(&database).await.expect("they are written");
     control.tenants().create(&actor(), "umbrella", "umbrella").await.expect("a tenant");
     let boundless = ["LIMIT_TENANT", "LIMIT_AGENT", "LIMIT_TOOL", "REQUESTS_PER_AGENT"].map(|name| (name, "1000000/s"));
     let key = SigningKey::new("one", Algorithm::HS256);
@@ -68,6 +66,18 @@ async fn invented_tools_agents_and_keys_do_not_grow_the_server_and_others_hardly
     assert!(written <= 10_000, "{written} agents of invented tokens were written");
     let series = metrics.lines().filter(|line| line.starts_with("sluicegate_calls_total")).count();
     assert!(series < 5_000, "{series} series of calls");
+}
+
+/// The keys of many agents of one tenant.
+async fn agents_of_one_tenant(database: &Database) -> Result<Vec<String>, sqlx::Error> {
+    let keys = bulk::keys(u32::try_from(flood()).expect("so many"));
+    let mut rows = Bulk::open(database).await?;
+    rows.run("BEGIN".to_owned()).await?;
+    rows.insert_tenants(1).await?;
+    rows.insert_agents((0..).zip(&keys).map(|(agent, _)| (agent, 0)), 0).await?;
+    rows.insert_keys((0..).zip(&keys).map(|(agent, key)| (agent, 0, agent, bulk::hash_of(key)))).await?;
+    rows.run("COMMIT".to_owned()).await?;
+    Ok(keys)
 }
 
 /// The time within which 95 of 100 calls of `client` are answered while `hostile` goes on.

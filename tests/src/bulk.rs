@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use sha2::{Digest as _, Sha256};
+use sluicegate::control::ApiKey;
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use crate::database::Database;
@@ -153,6 +155,26 @@ impl Bulk {
         });
         self.insert(columns, rows).await
     }
+}
+
+/// Keys with the ids of the numbers below `count`, as texts.
+///
+/// # Panics
+/// Never: the ids are ids.
+#[must_use]
+pub fn keys(count: u32) -> Vec<String> {
+    let environment = "live".parse().expect("an environment");
+    let key = |number| {
+        ApiKey::generate(&mut rand::rng(), id("key", number).parse().expect("an id"), &environment).expose().to_owned()
+    };
+    (0..count).map(key).collect()
+}
+
+/// What the database keeps of a key's secret.
+#[must_use]
+pub fn hash_of(key: &str) -> String {
+    let secret = key.rsplit('_').nth(1).unwrap_or_default();
+    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The id of a number.

@@ -3,11 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
-use sluicegate::control::{ApiKey, KeyScopes, NewLimit, Target};
+use sluicegate::control::{KeyScopes, NewLimit, Target};
 use sluicegate::prelude::*;
 use sluicegate::{EngineKind, Settings};
-use sluicegate_tests::bulk::{Bulk, id};
+use sluicegate_tests::bulk::{self, Bulk, id};
 use sluicegate_tests::{Database, TestServer, server};
 
 use crate::process::say;
@@ -55,11 +54,7 @@ pub(crate) async fn serve_many(tenants: u32, change_every: Option<Duration>) -> 
     let database = Database::sqlite().await;
     // The tables come from a server that has started once.
     TestServer::start(&database).await.stop().await;
-    let environment = "live".parse()?;
-    let mut keys = Vec::new();
-    for number in 0..tenants {
-        keys.push(ApiKey::generate(&mut rand::rng(), id("key", number).parse()?, &environment).expose().to_owned());
-    }
+    let mut keys = bulk::keys(tenants);
     seed(&database, tenants, &keys).await?;
     keys.truncate(MOST_CALLERS as usize);
     let running = Server::new("bench").tool::<echo>().tool::<limited>().start(&boundless(&database)).await?;
@@ -92,18 +87,14 @@ fn boundless(database: &Database) -> Settings {
 }
 
 async fn seed(database: &Database, tenants: u32, keys: &[String]) -> Result<(), Box<dyn Error>> {
-    let mut bulk = Bulk::open(database).await?;
-    bulk.run("PRAGMA synchronous = OFF; BEGIN".to_owned()).await?;
-    bulk.insert_tenants(tenants).await?;
-    bulk.insert_agents((0..tenants).map(|number| (number, number)), 0).await?;
-    let hashed = (0..tenants).zip(keys).map(|(number, key)| {
-        let secret = key.rsplit('_').nth(1).unwrap_or_default();
-        let hash: String = Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect();
-        (number, number, number, hash)
-    });
-    bulk.insert_keys(hashed).await?;
+    let mut rows = Bulk::open(database).await?;
+    rows.run("PRAGMA synchronous = OFF; BEGIN".to_owned()).await?;
+    rows.insert_tenants(tenants).await?;
+    rows.insert_agents((0..tenants).map(|number| (number, number)), 0).await?;
+    let hashed = (0..).zip(keys).map(|(number, key)| (number, number, number, bulk::hash_of(key)));
+    rows.insert_keys(hashed).await?;
     let limits = (0..tenants).map(|number| (number, number, "echo".to_owned(), "900000000/min"));
-    bulk.insert_limits(limits).await?;
-    bulk.run("COMMIT".to_owned()).await?;
+    rows.insert_limits(limits).await?;
+    rows.run("COMMIT".to_owned()).await?;
     Ok(())
 }
