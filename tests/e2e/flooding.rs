@@ -65,7 +65,8 @@ async fn invented_tools_agents_and_keys_do_not_grow_the_server_and_others_hardly
     let written = sluicegate_tests::server::agents(&control, "umbrella").await;
     assert!(written <= 10_000, "{written} agents of invented tokens were written");
     let series = metrics.lines().filter(|line| line.starts_with("sluicegate_calls_total")).count();
-    assert!(series < 5_000, "{series} series of calls");
+    // As many as `metrics_series` says, and those of all others together.
+    assert!(series <= 10_000 + 100, "{series} series of calls");
 }
 
 /// The keys of many agents of one tenant.

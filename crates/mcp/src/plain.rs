@@ -196,7 +196,9 @@ fn is_only(headers: &HeaderMap, name: &HeaderName, value: &str) -> bool {
 /// levels. Most texts are too short for that.
 fn is_shallow(json: &str) -> bool {
     const ENOUGH: usize = 100;
-    json.len() < ENOUGH || deepest(json) < ENOUGH
+    // Long ones are long texts, mostly, in which brackets are found faster than they are counted.
+    let opens_few = || memchr::memchr2_iter(b'[', b'{', json.as_bytes()).take(ENOUGH).count() < ENOUGH;
+    json.len() < ENOUGH || opens_few() || deepest(json) < ENOUGH
 }
 
 /// At least the depth of `json`, which may count brackets inside of texts as well.

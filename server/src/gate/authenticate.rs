@@ -38,7 +38,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(60);
 const UNKNOWN_FOR: Duration = Duration::from_secs(5);
 /// How many callers are remembered, by keys and tokens together. A flood of more, each of whom calls once, may not eat the
 /// memory of the others.
-const MOST_PRINCIPALS: u64 = 32_768;
+const MOST_PRINCIPALS: u64 = 24_576;
 
 const MISSING: &str = "Credentials are missing: send `Authorization: Bearer <API key>` or `X-API-Key`.";
 const MISSING_TOKEN: &str = "Credentials are missing: send `Authorization: Bearer <token>`.";
