@@ -161,7 +161,7 @@ impl Question {
         timing: Timing,
     ) -> Cmd {
         let keys: usize = self.keys.iter().chain(&*self.leases).map(Vec::len).sum();
-        let bytes = script.len() + keys + self.rules.len() + ended.len() * size_of::<LeaseId>() + ROOM_FOR_NUMBERS;
+        let bytes = script.len() + keys + self.rules.len() + size_of_val(ended) + ROOM_FOR_NUMBERS;
         let mut command = Cmd::with_capacity(USUAL_ARGUMENTS + ended.len(), bytes);
         command.arg(verb).arg(script).arg(self.keys.len() + self.leases.len());
         for key in self.keys.iter().chain(&*self.leases) {
