@@ -1,7 +1,7 @@
 //! Slots of caps that all instances share: a lease for each call, which its instance renews for as long as the call runs.
 //!
 //! No call waits for a lease to be given back. The next call of the same cap takes along what has ended, so that a slot is
-//! free here and in Redis at the same time; the rest is given back by a worker, milliseconds later. What a killed process held is over once
+//! free here and in Redis at the same time; the rest is given back by a worker. What a killed process held is over once
 //! nobody renews it.
 
 use std::collections::HashMap;
@@ -20,8 +20,6 @@ use super::shared::Shared;
 /// How long a lease lasts that nobody renews.
 pub(super) const LASTS: Duration = Duration::from_secs(10);
 const RENEW_EVERY: Duration = Duration::from_secs(3);
-/// How long what has ended waits for a call that takes it along, before it is given back by itself.
-const GIVE_BACK_AFTER: Duration = Duration::from_millis(5);
 const RENEW: &str = include_str!("renew.lua");
 
 /// A lease as Redis knows it: the instance, and a number of the instance's own.
@@ -134,10 +132,7 @@ pub(super) async fn work(shared: Arc<Shared>, shutdown: CancellationToken) {
     let mut renewal = tokio::time::interval(RENEW_EVERY);
     loop {
         tokio::select! {
-            () = shared.leases.book.news.notified() => {
-                tokio::time::sleep(GIVE_BACK_AFTER).await;
-                shared.give_back().await;
-            }
+            () = shared.leases.book.news.notified() => shared.give_back().await,
             _ = renewal.tick() => shared.renew_leases().await,
             () = shutdown.cancelled() => break,
         }
