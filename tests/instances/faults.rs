@@ -9,11 +9,14 @@ use crate::fleet::{Fleet, Own};
 use crate::load::{Load, PATIENT, WATCHFUL, Worst, length};
 use crate::outcome::Outcome;
 
+/// Long enough that what a window in sixtieths loses at its ends hardly counts.
+const LONG: Duration = Duration::from_secs(30);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_together_keep_every_limit_and_waste_nothing() {
     let Some(fleet) = Fleet::start(3, PATIENT).await else { return };
     let load = Load::start(&fleet).await;
-    tokio::time::sleep(length()).await;
+    tokio::time::sleep(length().max(LONG)).await;
     let outcome = Outcome::of(&fleet, load, "undisturbed").await;
     assert!(outcome.worst.is_within(&Worst::bound(1)), "{:?}", outcome.worst);
     assert!(outcome.wastes_nothing(), "{} of {}", outcome.admitted, outcome.ideal);
@@ -88,9 +91,9 @@ async fn no_caller_notices_that_postgres_is_restarted_and_no_call_is_lost_to_the
     let own = Own { postgres: true, ..Own::default() };
     let Some(mut fleet) = Fleet::start_with(own, 3, PATIENT).await else { return };
     let load = Load::start(&fleet).await;
-    tokio::time::sleep(length() / 3).await;
+    tokio::time::sleep(length().max(LONG) / 3).await;
     fleet.postgres().stop().await;
-    tokio::time::sleep(length() / 3).await;
+    tokio::time::sleep(length().max(LONG) / 3).await;
     let back = Instant::now();
     fleet.postgres().start_again().await;
     let started = back.elapsed();
@@ -102,7 +105,7 @@ async fn no_caller_notices_that_postgres_is_restarted_and_no_call_is_lost_to_the
         "Postgres gone: all servers listen again {:?} after it answered ({started:?} to start)",
         back.elapsed() - started
     );
-    tokio::time::sleep(length() / 3).await;
+    tokio::time::sleep(length().max(LONG) / 3).await;
     let outcome = Outcome::of(&fleet, load, "Postgres stopped and started").await;
     assert!(outcome.worst.is_within(&Worst::bound(1)), "{:?}", outcome.worst);
     assert!(outcome.wastes_nothing(), "{} of {}", outcome.admitted, outcome.ideal);

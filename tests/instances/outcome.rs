@@ -6,7 +6,7 @@ use sluicegate_tests::recorder::{self, Recorded};
 
 use crate::decisions::Decisions;
 use crate::fleet::Fleet;
-use crate::load::{Load, Offered, Worst, ideal, length};
+use crate::load::{Load, Offered, Worst, ideal};
 
 pub(crate) struct Outcome {
     pub(crate) admitted: usize,
@@ -47,10 +47,9 @@ impl Outcome {
     }
 
     /// Whether no more was refused than one limiter in process would have refused: two in a hundred, of which a window that
-    /// counts in sixtieths may take 1.6. Of a short load the beginning and the end are a larger part.
+    /// counts in sixtieths may take 1.6.
     pub(crate) fn wastes_nothing(&self) -> bool {
-        let least = if length() < Duration::from_secs(30) { 97 } else { 98 };
-        self.admitted * 100 >= self.ideal * least
+        self.admitted * 100 >= self.ideal * 98
     }
 
     /// The most calls in any window from one time to another, in microseconds.
